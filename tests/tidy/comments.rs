@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::phrases::banned;
-use crate::sources::{root, rust_files};
+use crate::sources::{Source, files, root};
 
 /// A room may have this many banned phrases per 1,000 words of comments.
 const PHRASES_PER_THOUSAND_WORDS: usize = 2;
@@ -15,6 +15,26 @@ const PHRASES_MIN: usize = 1;
 const DEBT: &str = "tests/tidy/comments.txt";
 /// With any value, the test writes the current counts to [`DEBT`].
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_LANGUAGE_DEBT";
+
+const SLASHES: &[&str] = &["//", "/*", "*"];
+const HASH: &[&str] = &["#"];
+/// Folders, an extension of their files, and the starts of comment lines in them. Scripts have no extension.
+const COMMENTED: [(&str, &str, &[&str]); 14] = [
+    ("src", "rs", &["//"]),
+    ("crates", "rs", &["//"]),
+    ("tests", "rs", &["//"]),
+    ("benches", "rs", &["//"]),
+    ("src/console/static", "js", SLASHES),
+    ("examples", "ts", SLASHES),
+    ("examples", "go", SLASHES),
+    ("scripts", "go", SLASHES),
+    ("scripts", "", HASH),
+    ("scripts", "py", HASH),
+    ("scripts", "toml", HASH),
+    ("clients", "py", HASH),
+    ("k8s", "yaml", HASH),
+    ("packaging", "toml", HASH),
+];
 
 #[derive(Default)]
 struct Room {
@@ -54,10 +74,11 @@ pub fn unclear() -> Vec<String> {
 /// The rooms by name.
 fn read() -> BTreeMap<String, Room> {
     let mut rooms = BTreeMap::<String, Room>::new();
-    for source in ["src", "crates", "tests", "benches"].into_iter().flat_map(rust_files) {
+    for (source, starts) in sources() {
         let room = rooms.entry(room_of(&source.path)).or_default();
         for (i, line) in source.text.lines().enumerate() {
-            let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+            let line = line.trim_start();
+            let Some(comment) = starts.iter().find_map(|start| line.strip_prefix(start)) else { continue };
             room.words += comment.split_whitespace().count();
             for (phrase, instead) in banned(comment) {
                 room.phrases += 1;
@@ -69,6 +90,16 @@ fn read() -> BTreeMap<String, Room> {
     }
     assert!(rooms.len() > 20, "the walk found {} rooms", rooms.len());
     rooms
+}
+
+/// All sources of the project, with the starts of their comment lines.
+fn sources() -> impl Iterator<Item = (Source, &'static [&'static str])> {
+    let found = |(folder, extension, starts): (&str, &str, &'static [&'static str])| {
+        let sources = files(folder, extension);
+        assert!(!sources.is_empty(), "the walk found no .{extension} in {folder}");
+        sources.into_iter().map(move |source| (source, starts))
+    };
+    COMMENTED.into_iter().flat_map(found).filter(|(source, _)| !source.path.contains("/vendor/"))
 }
 
 /// The first two parts of a path: `src/api`, `crates/engine`, `tests/cli`. Single files of `src` are one room.

@@ -6,7 +6,7 @@ const TOKEN = "liststore.token";
 
 /** Whether the server answers at all, and whether an answer takes long. */
 export const connection = createStore({ online: true, slow: false });
-/** Called when the server asks for a key, or for another one. */
+/** Called when the server requires a key, or a different key. */
 export const onUnauthenticated = { call: () => {} };
 
 /** A refusal or failure of the server: a problem document. */
@@ -34,11 +34,11 @@ export const token = {
 
 /** After this time, a banner says that the page still waits. */
 const SLOW_MS = 5000;
-/** A server that has answered nothing for this long does not respond. */
+/** A server without any answer for this long does not respond. */
 const SILENT_MS = 15000;
 const PROBE_MS = 5000;
 
-/** When each awaited answer was asked for. */
+/** The start of each awaited request. */
 const awaiting = new Set();
 let timer;
 /** When the server last answered anything. */
@@ -62,7 +62,7 @@ function state(change) {
   if (next.online !== connection.get().online || next.slow !== connection.get().slow) connection.set(next);
 }
 
-/** Looks at the oldest awaited answer, and again when it will have taken too long. */
+/** Checks the oldest awaited answer, and again at the time when it takes too long. */
 function watchAwaited() {
   clearTimeout(timer);
   const oldest = Math.min(...[...awaiting].map(({ at }) => at));
@@ -75,7 +75,7 @@ function watchAwaited() {
 
 let isProbing = false;
 
-/** Asks a server that takes long for a sign of life. */
+/** Probes a server that takes long. */
 async function probe() {
   if (isProbing || !connection.get().online) return;
   isProbing = true;

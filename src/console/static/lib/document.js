@@ -16,7 +16,7 @@ export function openapi() {
   return asked;
 }
 
-/** All operations: {id, method, path, tag, ...}. Those that are used most come first. */
+/** All operations: {id, method, path, tag, ...}. The most used ones come first. */
 export async function operations() {
   const document = await openapi();
   const order = new Map((document["x-order"] ?? []).map((id, place) => [id, place]));
@@ -36,7 +36,7 @@ export async function takesParameter(id, name) {
   return Boolean(operation?.parameters?.some((parameter) => parameter.name === name));
 }
 
-/** Whether a body of the server's has a field: what an older server does not know is not offered. */
+/** Whether a body of the server has a field. The console does not offer fields that an older server lacks. */
 export async function takesField(id, name) {
   const document = await openapi();
   const operation = (await operations()).find((operation) => operation.id === id);
@@ -44,7 +44,7 @@ export async function takesField(id, name) {
   return Boolean(body.properties?.[name]);
 }
 
-/** What a reference leads to. */
+/** The schema of a reference. */
 export function resolve(document, schema) {
   for (let steps = 0; schema?.$ref && steps < 10; steps += 1) {
     schema = schema.$ref.slice(2).split("/").reduce((at, key) => at?.[key.replaceAll("~1", "/").replaceAll("~0", "~")], document);

@@ -62,13 +62,13 @@ function storedZone() {
   }
 }
 
-/** The zone of all shown times: utc, or local for that of the browser. */
+/** The zone of all shown times: utc, or local for the browser's zone. */
 export const zone = createStore(storedZone());
 zone.subscribe((chosen) => {
   try {
     localStorage.setItem(ZONE, chosen);
   } catch {
-    // A browser that keeps nothing forgets it with the page.
+    // Without storage, the choice lasts as long as the page.
   }
 });
 
@@ -114,7 +114,7 @@ export const span = (secs) => {
 
 export const group = (number) => Number(number).toLocaleString("en-GB");
 
-/** 12.3 k, 4 M: at most three digits that mean something. */
+/** 12.3 k, 4 M: at most three significant digits. */
 export function short(number) {
   if (!Number.isFinite(number)) return "–";
   const size = Math.abs(number);
@@ -143,6 +143,6 @@ export function seconds(number) {
 // Characters that change the look of the text around them, or that are invisible.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 
-/** A text with what cannot be seen made visible. */
+/** A text with its invisible characters made visible. */
 export const visible = (text) =>
   text.replace(HIDDEN, (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);

@@ -28,7 +28,7 @@ export function pointersError(pointers) {
   return malformed ?? (new Set(pointers).size < pointers.length ? "Duplicate path." : null);
 }
 
-/** How many bags are looked at for what they hold, and how deep. */
+/** The number of bags that are searched for properties, and the depth of the search. */
 const SAMPLE = 50;
 const DEPTH_MAX = 4;
 const OFFERED_MAX = 24;
@@ -61,7 +61,7 @@ function* pathsOf(value, at, depth) {
   }
 }
 
-/** The JSON of a value that was typed: what is no JSON scalar is a text, as on the command line. */
+/** The JSON of a typed value. A text that is no JSON scalar is a string, as on the command line. */
 export function scalarOf(text) {
   try {
     if (!isBranch(JSON.parse(text))) return text.trim();
@@ -73,7 +73,7 @@ export function scalarOf(text) {
 
 const findPath = (type, index) => `${indexPath(type, index)}/entities`;
 
-/** What was found: { bags, next }. `asked` is { index, values, min, max, order }, of which the values are JSON. */
+/** The found bags: { bags, next }. `asked` is { index, values, min, max, order }, with JSON values. */
 export async function findBags(type, asked, { limit, token }, signal) {
   const query = new URLSearchParams(asked.values.map((value) => ["value", value]));
   for (const [name, value] of Object.entries({ min: asked.min, max: asked.max, order: asked.order, limit, page_token: token })) {

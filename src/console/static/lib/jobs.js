@@ -19,7 +19,7 @@ export async function loadJobs(signal) {
 export const purge = async (entityType, feature, input) =>
   (await call("POST", `${featurePath(entityType, feature)}/purge`, { body: input })).data;
 export const purgeBags = async (entityType, input) => (await call("POST", `${typePath(entityType)}/purge`, { body: input })).data;
-/** Checks the entries of an index against all bags, or those of all indexes. */
+/** Checks the entries of one index, or of all indexes, against all bags. */
 export const cleanIndexes = async (entityType, input) => (await call("POST", `${typePath(entityType)}/clean`, { body: input })).data;
 /** `what` is `pause`, `resume` or `cancel`. */
 export const tellJob = async (job, what) => (await call("POST", `/v1/jobs${path(job.id, what)}`, { body: {} })).data;
@@ -27,7 +27,7 @@ export const isOver = (job) => job.state === "done" || job.state === "cancelled"
 
 export const eraseEntity = async (entityType, id) => (await call("DELETE", entityPath(entityType, id))).data;
 
-/** A page of the lists of an entity that have items, { lists, next }: those that the caller may read. */
+/** A page of the lists of an entity with items, if the caller may read them: { lists, next }. */
 async function pageOfLists(entityType, id, token, signal) {
   const { data } = await get(`${entityPath(entityType, id)}/lists`, { page_size: 1000, page_token: token }, { signal });
   return { lists: data.lists, next: data.next_page_token };

@@ -1,11 +1,11 @@
-// JSON as it is written: numbers keep every digit, which a parser alone would not keep.
+// JSON as it is written: numbers keep every digit, unlike in the browser's parser.
 
-/** The pieces of a JSON text: texts, punctuation, and whatever stands between. */
+/** The pieces of a JSON text: strings, punctuation, and the rest. */
 const PIECES = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
 const OPENING = new Set(["{", "["]);
 const CLOSING = new Set(["}", "]"]);
 
-/** A number that a double would say otherwise. */
+/** A number that a double cannot represent. */
 export class Digits {
   constructor(text) {
     this.text = text;
@@ -18,7 +18,7 @@ export const isBranch = (value) => value !== null && typeof value === "object" &
 export const parseExact = (text) => JSON.parse(text, (_, value, context) =>
   typeof value === "number" && context?.source && context.source !== String(value) ? new Digits(context.source) : value);
 
-/** The same over lines, each member on one of its own. */
+/** The same over several lines, with one member a line. */
 export function pretty(text) {
   const pieces = text.match(PIECES) ?? [];
   const written = [];
@@ -47,7 +47,7 @@ function valueAt(pieces, from) {
   return [pieces.slice(from, to).join(""), to];
 }
 
-/** The members of an object that is well formed: its keys, each with the text of what it holds. */
+/** The members of a well-formed object: its keys, each with the text of its value. */
 export function members(text) {
   const pieces = text.match(PIECES) ?? [];
   const found = new Map();
@@ -82,7 +82,7 @@ export function canonical(value) {
   return typeof value === "bigint" ? String(value) : JSON.stringify(value);
 }
 
-/** The members in which two objects differ: [key, what it was, what it is], as texts; undefined where it is not there. */
+/** The members in which two objects differ: [key, text before, text after]; undefined for a missing member. */
 export function changedMembers(before, after) {
   const [old, now] = [members(before), members(after)];
   const same = (a, b) => a !== undefined && b !== undefined && canonical(parseExact(a)) === canonical(parseExact(b));

@@ -56,7 +56,7 @@ export function asCommand(list, { min_timestamp, max_timestamp, limit, order } =
   return [...words, quoted(list.type), quoted(list.feature), /^-/.test(list.id) ? `'${list.id}'` : quoted(list.id)].join(" ");
 }
 
-/** `what` goes: an item alone, a key, or a value. */
+/** `what` is removed: a single item, a key, or a value. */
 export const removalAsCurl = (list, { value, timestamp, key: member, what }, withKey) => {
   const key = withKey ? ' -H "Authorization: Bearer $LISTSTORE_TOKEN"' : "";
   const url = urlOf(list, {}).replace("/items", "/items:remove");

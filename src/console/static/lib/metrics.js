@@ -27,7 +27,7 @@ export function total(reading, name, which = all) {
   return series ? series.filter(({ labels }) => which(labels)).reduce((sum, { value }) => sum + value, 0) : null;
 }
 
-/** How fast a counter grew, a second; null without an earlier reading, or if the server began anew. */
+/** The growth of a counter per second; null without an earlier reading, or after a restart of the server. */
 export function rate(before, after, name, which = all) {
   const now = total(after, name, which);
   if (!before || now === null) return null;
@@ -35,7 +35,7 @@ export function rate(before, after, name, which = all) {
   return grown < 0 ? null : grown / ((after.at - before.at) / 1000);
 }
 
-/** A quantile of what a histogram counted between two readings; null if it counted nothing. Beyond its last bound it is Infinity. */
+/** A quantile of a histogram between two readings; null if it counted nothing, Infinity beyond its last bound. */
 export function quantile(before, after, name, q, which = all) {
   const counts = (reading) => {
     const sums = new Map();

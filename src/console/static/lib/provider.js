@@ -4,7 +4,7 @@
 
 import { Problem, get } from "./api.js";
 
-/** Where the provider leads people back to. */
+/** The address to which the provider returns. */
 export const BACK = "/console/signed-in";
 const PENDING = "liststore.sign-in";
 
@@ -48,7 +48,7 @@ async function described(issuer) {
 
 const here = () => location.origin + BACK;
 
-/** Leaves for the provider, which returns to `back`. */
+/** Opens the provider's page. The sign-in then returns to `back`. */
 export async function leave(provider, back) {
   const { authorization_endpoint } = await described(provider.issuer);
   const pending = { issuer: provider.issuer, state: random(), nonce: random(), verifier: random(), back };

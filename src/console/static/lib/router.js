@@ -18,7 +18,7 @@ export const usePlace = () => useStore(place);
 /** A path of its segments, each encoded. */
 export const path = (...segments) => "/" + segments.map(encodeURIComponent).join("/");
 
-/** The present address with some of its query changed; what is empty is left out. */
+/** The present address with some of its query changed, without empty parameters. */
 export function withQuery(changes, from = place.get()) {
   const query = new URLSearchParams(from.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -36,7 +36,7 @@ export function useQuery(name, fallback = "") {
   return [value, (next) => go(withQuery({ [name]: next === fallback ? "" : next, page: "" }), { replace: true })];
 }
 
-/** Shows the top of the page. What lies beneath the head scrolls by itself, so that the head never covers any of it. */
+/** Shows the top of the page. The part below the head scrolls separately, so that the head never covers it. */
 export const toTop = () => document.getElementById("below")?.scrollTo(0, 0);
 
 const isOurs = (url) =>

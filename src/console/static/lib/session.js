@@ -6,7 +6,7 @@ import { BACK, arrive } from "./provider.js";
 import { go } from "./router.js";
 import { createStore } from "./store.js";
 
-/** `state`: starting, in, out (a key is needed), or unknown (the server could not tell). */
+/** `state`: starting, in, out (a key is needed), or unknown (the server did not answer). */
 export const session = createStore({ state: "starting", me: null, problem: null });
 
 onUnauthenticated.call = (problem) => {
@@ -42,7 +42,7 @@ export async function start() {
   }
 }
 
-/** Tries a key, and keeps it if it holds. */
+/** Tries a key, and stores it if it is valid. */
 export async function signIn(text) {
   const { data } = await get("/v1/me", {}, { quiet: true, authorization: text });
   token.set(text);
@@ -75,7 +75,8 @@ export const aboutPermission = (permission) => ABOUT[permission] ?? permission;
 export const nameOf = (me) => me.name.replace(/^(key|jwt|cert):/, "");
 
 /**
- * Null if it may be done, else why not. Without a feature it is enough that it may be done to some.
+ * Null if the caller has the permission, and otherwise the reason. Without a feature, a permission for some features
+ * is enough.
  */
 export function refusal(permission, entityType, feature) {
   const { me } = session.get();

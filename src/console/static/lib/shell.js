@@ -3,7 +3,7 @@
 import { isOpen } from "./session.js";
 import { quoted } from "./values.js";
 
-/** A call of the API by curl. What is empty of the query is left out; each value of an array is given by itself. */
+/** A call of the API by curl. It omits empty parameters, and repeats a parameter for each value of an array. */
 export function curl(path, query = {}, { method, headers = {}, body } = {}) {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {

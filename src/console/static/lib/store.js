@@ -1,4 +1,4 @@
-// A value that components look at, and are drawn again when it changes.
+// A value for components, which are drawn again when it changes.
 
 import { useEffect, useState } from "./html.js";
 

@@ -5,7 +5,7 @@ import { featurePath } from "./features.js";
 import { itemsPath } from "./lists.js";
 
 const PAGE_SIZE = 1000;
-/** As far as the server counts the items of one list. */
+/** The largest count of one list by the server. */
 const COUNT_MAX = 1000000;
 /** Lists whose items are counted at once. */
 const COUNTED_AT_ONCE = 8;

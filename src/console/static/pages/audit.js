@@ -9,7 +9,7 @@ import { Trail } from "../ui/feature_parts.js";
 import { useLoad } from "../ui/use.js";
 
 const NAMES = ["by", "target", "action"];
-/** The action that asks for what was refused. */
+/** The action that selects refused calls. */
 const REFUSE = "refuse";
 
 export function Audit({ refused }) {

@@ -1,5 +1,5 @@
-// Changes a bag, as a whole or by a merge patch, and only in the state that was shown. A person who comes too late
-// sees both changes.
+// Changes a bag, as a whole or by a merge patch, and only in the state that was shown. After a concurrent
+// change, it shows both changes.
 
 import { html, useState } from "../lib/html.js";
 import { BAG_BYTES_MAX, deleteBag, entityPath, loadBag, patchBag, putBag } from "../lib/entities.js";
@@ -11,9 +11,9 @@ import { BagDifferences } from "../ui/bags.js";
 import { useTask } from "../ui/use.js";
 
 const EMPTY = "{}";
-/** Longer than this, a command is no help any more. */
+/** A longer command does not help. */
 const COMMAND_CHARS_MAX = 2000;
-/** What is looked at by the server alone: whether it is an object, and whether a key is there twice. */
+/** Only the server checks whether the text is an object, and whether a key occurs twice. */
 function syntaxError(text) {
   try {
     JSON.parse(text);
@@ -26,7 +26,7 @@ function syntaxError(text) {
 
 const isObject = (text) => /^\s*\{/.test(text);
 
-/** `bag` is what was looked at; null where there is none. */
+/** `bag` is the shown bag; null if there is none. */
 export function EditBag({ type, id, bag, refused, onClose, onDone }) {
   const [based, setBased] = useState(bag);
   const [how, setHow] = useState("put");
@@ -80,7 +80,7 @@ export function EditBag({ type, id, bag, refused, onClose, onDone }) {
     </form>`;
 }
 
-/** Somebody else was first: what they made of it, and what one wanted. */
+/** After a concurrent change: the other person's change, and this one. */
 function Race({ base, mine, theirs, isGone, onSettle, onLeave }) {
   const [their, own] = [changedMembers(base, theirs), mine === null ? [] : changedMembers(base, mine)];
   const merged = () => {

@@ -1,5 +1,5 @@
 // Changes the definition of a feature or an entity type. The change is shown first, and applies only to the state that
-// was shown. A person who comes too late sees both changes, and chooses.
+// was shown. After a concurrent change, the person sees both and chooses.
 
 import { html, useState } from "../lib/html.js";
 import { labelsText, readLabels, textError } from "../lib/features.js";
@@ -10,9 +10,9 @@ import { Differences, LabelsField, TtlField, differences, fieldTitle } from "../
 import { PROPERTIES, PropertyFields, drafted, errorsOf, readDraft } from "../ui/properties.js";
 import { useTask } from "../ui/use.js";
 
-/** Those of `fields` that a definition has. */
+/** The `fields` of a definition. */
 const only = (fields, definition) => Object.fromEntries(fields.map((field) => [field, definition[field] ?? null]));
-/** As they stand in fields. */
+/** The texts of the input fields. */
 const asDraft = (state) => ({ ...state, ...drafted(state), labels: labelsText(state.labels) });
 
 /**
@@ -93,7 +93,7 @@ export function EditDefinition({ definition, etag, refused, fields, title, page,
     </form>`;
 }
 
-/** Somebody else was first: what they made of it, and what one wanted, field by field. */
+/** After a concurrent change: the other person's change, and this one, field by field. */
 function Race({ base, mine, theirs, onSettle }) {
   const rows = Object.keys(base).filter((name) =>
     differences({ [name]: base[name] }, { [name]: mine[name] }).length ||

@@ -1,5 +1,5 @@
-// Marks a feature, or one of its versions, as deprecated, and takes the mark back. It is a label: nothing that
-// reads or adds is refused for it.
+// Marks a feature, or one of its versions, as deprecated, and removes the mark. It is a label, so the
+// server refuses no read and no add for it.
 
 import { html, useState } from "../lib/html.js";
 import { changeFeature, deprecationError, deprecationLabel, deprecationOf, textError, titleOf, versionName }
@@ -9,7 +9,7 @@ import { useTask } from "../ui/use.js";
 
 const NOTE_CHARS_MAX = 255;
 
-/** A mark for what is deprecated, with what to use instead. */
+/** A mark of deprecation, with the replacement. */
 export const Deprecated = ({ note }) =>
   note === undefined ? null : html`<${Badge} kind="warn"><span title=${note}>deprecated</span></${Badge}>`;
 

@@ -31,7 +31,7 @@ export function EntityLists({ type, id }) {
     </section>`;
 }
 
-/** The newest item of each list, by its place; none of a list that has changed since. */
+/** The newest item of each list, by its place; none for a list that has changed since. */
 async function newestOf(type, id, lists, signal) {
   const requests = lists.map(({ feature, version }) => ({ entity_type: type, feature, version, entity_id: id, limit: 1 }));
   const { data } = await call("POST", "/v1/lists:batchGet", { body: { requests }, signal });

@@ -1,4 +1,4 @@
-// What erases items of many lists at once: purges of features, and the erasure of an entity.
+// Erasures of many lists at once: purges of features, and the erasure of an entity.
 
 import { html } from "../lib/html.js";
 import { session } from "../lib/session.js";

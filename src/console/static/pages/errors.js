@@ -1,4 +1,4 @@
-// The error codes of this server: what causes each, and what to do. The `type` of a problem is an address of this page.
+// The error codes of this server, with cause and remedy. The `type` of a problem is an address of this page.
 
 import { html } from "../lib/html.js";
 import { openapi } from "../lib/document.js";

@@ -84,7 +84,7 @@ function Overview({ feature, etag, refused, onChanged }) {
     <${Versions} feature=${feature} etag=${etag} refused=${refused} onChanged=${onChanged}/>`;
 }
 
-/** Straight to a list: the most frequent thing that one comes here for. */
+/** The way to a list, which is the most frequent purpose of this page. */
 function LookInto({ feature }) {
   const [id, setId] = useState("");
   const refused = refusal("lists:read", feature.entity_type, feature.name);

@@ -29,7 +29,7 @@ function useDraft(given) {
     try {
       sessionStorage.setItem(DRAFT, JSON.stringify(draft));
     } catch {
-      // Too much to be kept: then it lasts as long as the page.
+      // It is too large for the storage, and lasts as long as the page.
     }
   }, [draft]);
   return [draft, (changes) => setDraft((now) => ({ ...now, ...changes })), () => sessionStorage.removeItem(DRAFT)];

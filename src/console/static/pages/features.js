@@ -1,4 +1,4 @@
-// All features: to be searched, filtered and sorted. They are read once, and looked through in memory.
+// All features, with search, filters and sorting. The page reads them once, and searches in memory.
 
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { group, ttlWords, readTtl, millisOf } from "../lib/format.js";
@@ -65,7 +65,7 @@ function sorted(features, order) {
   return keyed.map(([, , feature]) => feature);
 }
 
-/** The values that there are to choose from, the most frequent first. */
+/** The values to choose from, the most frequent first. */
 function values(features, all, max = 200) {
   const counts = new Map();
   for (const feature of features) for (const value of all(feature)) counts.set(value, (counts.get(value) ?? 0) + 1);
@@ -147,7 +147,7 @@ function Filters({ features }) {
     </div>`;
 }
 
-/** Whether it is deprecated, or which of its versions. */
+/** The marks of a deprecated feature, or of its deprecated versions. */
 function Marks({ feature }) {
   const marked = deprecatedVersions(feature);
   if (!marked.length) return null;

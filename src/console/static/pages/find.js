@@ -39,14 +39,14 @@ export function Find({ type }) {
 
 const NUMBER = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 
-/** A bound as the server takes it: { text }, or { error }. Where a property orders, a number is one. */
+/** A bound for the server: { text }, or { error }. In an order by a property, a number is a bound. */
 function readBound(text, order) {
   if (order && NUMBER.test(text.trim())) return { text: text.trim() };
   const { ns, error } = readMoment(text);
   return error ? { error } : { text: ns === null ? "" : rfc3339(ns) };
 }
 
-/** It becomes the address when it is sent. */
+/** The choice becomes the address when it is submitted. */
 function Choice({ type, indexes, index, wanted }) {
   const [draft, setDraft] = useState(wanted);
   const [isTried, setTried] = useState(false);

@@ -70,14 +70,14 @@ const REQUESTS = "liststore_http_requests_total";
 const DURATION = "liststore_http_request_duration_seconds";
 const perSecond = (value) => (value === null ? "–" : value > 0 && value < 10 ? value.toFixed(1) : short(value));
 const whole = (value) => short(value);
-/** A quantile in words. The histogram does not tell how far beyond its last bound a request was. */
+/** A quantile in words. Beyond the last bound of its histogram, the value is unknown. */
 const duration = (value) => (value === Infinity ? "longer than measured" : seconds(value));
 
 /** A quantile of the last minute, and of all readings together if they are fewer. */
 const lately = (name, q, which) => (_, after, minute) => quantile(minute, after, name, q, which);
 const quantiles = (name, which) => [["p50", lately(name, 0.5, which)], ["p99", lately(name, 0.99, which)]];
 
-/** What the graphs show: a title, how numbers are written, series of readings (the one before, the present one, and that of a minute ago), and what an empty one says. */
+/** The graphs: title, format of numbers, series of readings (previous, present, a minute ago), and text if empty. */
 const GRAPHS = [
   ["Requests a second", perSecond, [
     ["reads", (a, b) => rate(a, b, REQUESTS, isRead)], ["writes", (a, b) => rate(a, b, REQUESTS, isWrite)],
@@ -114,7 +114,7 @@ const GRAPHS = [
 /** Readings of a minute. */
 const MINUTE = 30;
 
-/** What a graph is of: the metrics that must be there for it to be drawn. */
+/** The metrics that a graph needs. */
 const NEEDS = {
   "On disk": "liststore_disk_bytes", Compaction: "liststore_compaction_bytes_total",
   "Fsync latency, last minute": "liststore_fsync_seconds_bucket", "Nodes of the cluster": "liststore_cql_nodes",

@@ -126,7 +126,7 @@ function NewKey({ onClose, onMade }) {
     </${Dialog}>`;
 }
 
-/** The one time that a token is shown. */
+/** A token is shown only this once. */
 const Made = ({ made: { token, key }, onClose }) => html`
   <${Dialog} title="Here is the key" onClose=${onClose}
     actions=${html`<${Button} kind="primary" onClick=${onClose}>I have stored it</${Button}>`}>

@@ -19,7 +19,7 @@ const WINDOWS_MAX = 16;
 /** The names of the aggregates in the request and its answer. */
 const NAME = "result";
 const COUNTED = "counted";
-/** Functions whose result may be a null that an item has. A count tells it from no result. */
+/** Functions whose result may be a null that an item has. A count distinguishes it from no result. */
 const MAY_BE_NULL = new Set(["first", "last"]);
 const REASONS = {
   ttl: "Not complete: older items have expired.", max_items: "Not complete: the list shows only its newest items.",

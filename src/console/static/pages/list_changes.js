@@ -1,4 +1,4 @@
-// Changes of one list: an item more, one value less, or nothing left.
+// Changes of one list: adding an item, removing a value, removing all.
 
 import { html, useState } from "../lib/html.js";
 import { titleOf } from "../lib/features.js";
@@ -15,7 +15,7 @@ const HINTS = {
   json: "JSON. It is stored in canonical form.",
 };
 
-/** What the server would say of a key; null if it is fine. */
+/** The server's complaint about a key; null if it is fine. */
 const keyError = (key) => (!key ? "Required." : new TextEncoder().encode(key).length > 512 ? "At most 512 bytes."
   : key.includes("\0") ? "It must not contain NUL." : null);
 

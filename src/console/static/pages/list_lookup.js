@@ -1,4 +1,4 @@
-// Looks up one member of a set: when it was added, and with what.
+// Looks up one member of a set: its time and its payload.
 
 import { html, useState } from "../lib/html.js";
 import { lookUp } from "../lib/lists.js";

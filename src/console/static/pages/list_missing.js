@@ -1,4 +1,4 @@
-// Asks why an item is not there.
+// Explains why an item is missing.
 
 import { html, useState } from "../lib/html.js";
 import { readMoment } from "../lib/format.js";

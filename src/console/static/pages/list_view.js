@@ -20,7 +20,7 @@ import { LookUp } from "./list_lookup.js";
 import { WhyMissing } from "./list_missing.js";
 
 const LIMIT = 50;
-/** As many as the picture over time looks at. */
+/** The number of items in the picture over time. */
 const OVERVIEW = 1000;
 
 export function ListView({ wanted, feature }) {
@@ -35,7 +35,7 @@ export function ListView({ wanted, feature }) {
     min_timestamp: wanted.min || undefined, max_timestamp: wanted.max || undefined,
     order: (hasOrder && wanted.order) || undefined,
   };
-  // The tokens of the pages before this one, so that one can go back; they stay through a reload.
+  // The tokens of the previous pages, to return to them. They survive a reload.
   const token = place.query.get("token") ?? undefined;
   const before = place.state?.before ?? [];
   const keys = [JSON.stringify(list), JSON.stringify(bounds), limit];

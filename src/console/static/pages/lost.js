@@ -1,4 +1,4 @@
-// An address that leads nowhere.
+// An unknown address.
 
 import { html } from "../lib/html.js";
 import { Empty, LinkButton, PageHead } from "../ui/parts.js";

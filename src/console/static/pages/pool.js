@@ -1,4 +1,4 @@
-// The pool of list actors of the server that is looked at: its size, and how to change it.
+// The pool of list actors of this server: its size, and how to change it.
 
 import { html, useState } from "../lib/html.js";
 import { call, get } from "../lib/api.js";

@@ -1,4 +1,4 @@
-// Purges of features: begun, and watched while they go on by themselves.
+// Purges of features: starts them, and shows their progress.
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { group, millisOf, relative } from "../lib/format.js";
@@ -67,7 +67,7 @@ const nameOf = (job) => (job.kind === "clean" ? "cleaning" : "purge");
 const titleOfJob = (job) => (job.feature ? `${job.entity_type}.${job.feature}` : job.entity_type);
 const INDEXES = { build_index: "builds an index of", drop_index: "drops an index of", clean: "cleans indexes of" };
 
-/** What a cleaning found. */
+/** The result of a cleaning. */
 const found = ({ entries_added: added, entries_removed: removed }) =>
   (added === undefined ? "" : ` · ${group(added)} missing entries added, ${group(removed ?? 0)} without a bag removed`);
 
@@ -85,7 +85,7 @@ const IndexJob = ({ job, onControl }) => html`
       refused=${refusal("lists:write", job.entity_type, "")} onControl=${onControl}/>`}
   </li>`;
 
-/** The buttons of a job that is not over. */
+/** The buttons of an unfinished job. */
 function Controls({ job, what, title, refused, onControl }) {
   const button = (action, text, words, kind = "") => html`
     <${Button} kind=${`small ${kind}`} refused=${refused} label=${`${text} the ${what} of ${title}`}

@@ -1,4 +1,4 @@
-// The API's reference, drawn from the document of the server that is there, with a way to try each call.
+// The API's reference, drawn from the document of this server, with a way to try each call.
 
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { openapi, operations, resolve } from "../lib/document.js";

@@ -1,5 +1,4 @@
-// A server that asks who one is: one shows a key, or signs in with an identity provider. What holds is kept for as
-// long as the tab is open.
+// The sign-in with a key, or with an identity provider. The tab stores a valid key or token until it is closed.
 
 import { html, useState } from "../lib/html.js";
 import { leave, nameOfProvider, providers, unable } from "../lib/provider.js";
@@ -34,7 +33,7 @@ export function SignIn({ problem }) {
     </div>`;
 }
 
-/** Those that the server's settings name; none for most servers. */
+/** The providers of the server's settings. Most servers have none. */
 function Providers() {
   const { data } = useLoad(providers, []);
   const task = useTask();

@@ -10,7 +10,7 @@ import { exampleOf } from "../ui/schema.js";
 import { useTask } from "../ui/use.js";
 
 const SHOWN = 100000;
-/** What a browser sends by itself, or what only disturbs here. */
+/** Headers that the browser sends automatically, or that have no use here. */
 const HIDDEN = new Set(["X-Request-Id", "Liststore-Timeout-Ms"]);
 const GRANTED = /:/;
 

@@ -123,7 +123,7 @@ function AddVersion({ feature, onClose, onDone }) {
     </${Dialog}>`;
 }
 
-/** The entity tag of a version that is still what was looked at. */
+/** The entity tag of a version that has not changed since it was shown. */
 async function tagOf(feature, version) {
   const { data, etag } = await get(versionPath(feature.entity_type, feature.name, version.version));
   return differences(version, data).length ? { now: data } : { etag };
@@ -169,7 +169,7 @@ function EditVersion({ feature, version, onClose, onDone }) {
     </${Dialog}>`;
 }
 
-/** One that is created again under its name is not deprecated from the start. */
+/** So a version that is created again under this name is not deprecated. */
 async function forgetLabel({ entity_type, name }, version) {
   const { feature, etag } = await loadFeature(entity_type, name);
   const { [deprecationLabel(version)]: mark, ...labels } = feature.labels;

@@ -1,4 +1,4 @@
-// Bags: as rows of a table, and how two of them differ.
+// Bags: the rows of a table, and the differences of two bags.
 
 import { html } from "../lib/html.js";
 import { pageOfEntity } from "../lib/entities.js";
@@ -10,11 +10,11 @@ import { Value } from "./value.js";
 const CHARS_SHOWN = 400;
 const ORDER_CHARS_SHOWN = 24;
 
-/** What stands at a JSON Pointer; undefined if nothing does. */
+/** The value at a JSON Pointer; undefined if there is none. */
 const at = (value, pointer) => pointer.split("/").slice(1).map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"))
   .reduce((value, token) => (isBranch(value) && Object.hasOwn(value, token) ? value[token] : undefined), value);
 
-/** `order` is the pointer to what they are ordered by, which is shown by itself. */
+/** `order` is the pointer to the property of their order, which has a separate column. */
 export const BagRows = ({ type, bags, order, caption }) => html`
   <table class="table items cards-when-narrow">
     <caption class="unseen">${caption}</caption>
@@ -37,7 +37,7 @@ export const Expiry = ({ updatedAt, ttl }) => {
 
 const shown = (text) => visible(text.length > CHARS_SHOWN ? `${text.slice(0, CHARS_SHOWN)}…` : text);
 
-/** Members that changed: [key, what it was, what it is]. */
+/** Changed members: [key, before, after]. */
 export const BagDifferences = ({ changes, label }) => html`
   <dl class="diff" aria-label=${label}>
     ${changes.map(([key, before, after]) => html`

@@ -1,11 +1,11 @@
-// Which entity: its type and its ID, each checked as the server would.
+// A form for an entity: its type and its ID, checked by the rules of the server.
 
 import { html, useState } from "../lib/html.js";
 import { idError } from "../lib/entities.js";
 import { nameError } from "../lib/features.js";
 import { Button, Field, TextField } from "./parts.js";
 
-/** `types` are offered; others may be typed. */
+/** `types` are suggestions. */
 export function EntityForm({ type, id, types = [], label, onGo }) {
   const [draft, setDraft] = useState({ type, id });
   const [isTried, setTried] = useState(false);

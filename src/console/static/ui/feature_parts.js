@@ -1,4 +1,4 @@
-// What several pages show of features: labels, lives, differences, and the trail of changes.
+// Parts of features on several pages: labels, TTLs, differences, and the trail of changes.
 
 import { html } from "../lib/html.js";
 import { BUCKETS, IDENTITIES, KEEPS, isDeprecation, labelsText } from "../lib/features.js";
@@ -6,7 +6,7 @@ import { day, readTtl, ttlWords, dayTime } from "../lib/format.js";
 import { Badge, SelectField, TextField, Time } from "./parts.js";
 import { PROPERTIES } from "./properties.js";
 
-/** `isBrief` leaves out what is shown otherwise: that something is deprecated. */
+/** `isBrief` omits the deprecation, which is shown separately. */
 export const Labels = ({ labels, max = 64, isBrief }) => {
   const all = Object.entries(labels).filter(([key]) => !isBrief || !isDeprecation(key));
   if (!all.length) return null;
@@ -21,10 +21,10 @@ export const Labels = ({ labels, max = 64, isBrief }) => {
 const COMMON_TTLS = ["1d", "7d", "30d", "90d", "365d"];
 
 const ITEM = { about: "How long an item is visible after its timestamp", now: "An item added now" };
-/** What a TTL is about where it is that of bags. */
+/** The texts about a TTL of bags. */
 export const BAG = { about: "How long a bag is stored after its last change", now: "A bag changed now" };
 
-/** A TTL, in words and in what it means for what is of now. */
+/** A TTL in words, and its effect on an item of now. */
 export function TtlField({ value, onInput, label = "Time to live", what = ITEM, error, required, now = Date.now() }) {
   const read = readTtl(value);
   const hint = read.error ? `${what.about}: 30d, 12h, 1d12h.`
@@ -57,7 +57,7 @@ export const IdentityChoice = ({ draft, onChange }) => html`
         hint="For long lists on ScyllaDB and Cassandra: a partition for each period. Cannot be changed."/>`}
   </div>`;
 
-/** More than any definition has: what is longer is refused, and not worth drawing. */
+/** More than any definition has. The server refuses longer texts, so they are not drawn. */
 const CHARS_SHOWN = 20000;
 
 const shown = (name, value) => {
@@ -82,7 +82,7 @@ const isSame = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
 const isNothing = (value) =>
   value === undefined || value === null || value === "" || (typeof value === "object" && !Object.keys(value).length);
 
-/** The fields in which two states differ: [name, what goes, what comes, the whole afterwards]. */
+/** The fields in which two states differ: [name, removed part, added part, whole afterwards]. */
 export function differences(before, after) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return names
@@ -93,10 +93,10 @@ export function differences(before, after) {
       : [name, before?.[name], after?.[name], after?.[name]]);
 }
 
-/** The labels that are not the same in another set. */
+/** The labels that differ from another set. */
 const others = (labels, than) => Object.fromEntries(Object.entries(labels).filter(([key, value]) => than[key] !== value));
 
-/** Differences, each field with what goes and what comes. */
+/** Differences, each field with its removed and its added part. */
 export const Differences = ({ changes, label = "Changes" }) => html`
   <dl class="diff" aria-label=${label}>
     ${changes.map(([name, before, after]) => html`
@@ -164,7 +164,7 @@ export function Trail({ changes, target }) {
     </ol>`;
 }
 
-/** What a change of a TTL does at once, in words; null where it does nothing. */
+/** The immediate effect of a changed TTL, in words; null if there is none. */
 export function ttlConsequence(before, after) {
   const [old, next] = [readTtl(before).secs, readTtl(after).secs];
   if (!old || !next || old === next) return null;

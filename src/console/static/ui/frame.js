@@ -69,7 +69,7 @@ function Theme() {
       if (theme === "auto") localStorage.removeItem("liststore.theme");
       else localStorage.setItem("liststore.theme", theme);
     } catch {
-      // A browser that keeps nothing forgets it with the page.
+      // Without storage, the choice lasts as long as the page.
     }
   }, [theme]);
   const names = Object.keys(THEMES);

@@ -8,7 +8,7 @@ import { useLoad, useTask } from "./use.js";
 
 const PAGE_SIZE = 100;
 
-/** `path` is that of the definition. */
+/** `path` is the path of the definition. */
 export function History({ path }) {
   const [pages, setPages] = useState([]);
   const ask = async (page_token, signal) => (await get(`${path}/history`, { page_size: PAGE_SIZE, page_token }, { signal })).data;

@@ -29,7 +29,7 @@ const SHAPES = {
   refresh: "M13.5 3v3.5H10M13 6.5A5.3 5.3 0 1 0 13.3 9",
 };
 
-/** Sizes are those of letters of 15 pixels; icons grow with them. */
+/** Sizes are for letters of 15 pixels. Icons grow with the letters. */
 const sized = (size) => ({ width: `${size / 15}rem`, height: `${size / 15}rem` });
 
 export const Icon = ({ name, size = 16 }) => html`

@@ -6,7 +6,7 @@ import { dayTime, millisOf, nanos, relative, rfc3339 } from "../lib/format.js";
 import { createStore, useStore } from "../lib/store.js";
 import { Icon } from "./icons.js";
 
-/** The head of a page: what it is about, and what may be done. The heading takes the focus of a new page. */
+/** The head of a page: its subject and its actions. The heading takes the focus of a new page. */
 export function PageHead({ title, about, children, before }) {
   const heading = useRef();
   useEffect(() => {
@@ -26,7 +26,7 @@ export function PageHead({ title, about, children, before }) {
     </header>`;
 }
 
-/** A button; one that is refused stays reachable, and says why. */
+/** A button. A refused one stays reachable, and shows the reason. */
 export function Button({ kind = "", icon, children, refused, label, ...rest }) {
   const id = useId();
   const named = label ? { "aria-label": label, title: label } : {};
@@ -80,7 +80,7 @@ export function Time({ at, kind = "both" }) {
       && html` <code class="exact">${exact}</code>`}</span>`;
 }
 
-/** A labelled field. `input` is drawn with what ties it to its label, hint and error. */
+/** A labelled field. `input` gets the attributes that tie it to its label, hint and error. */
 export function Field({ label, hint, error, children, required, wide }) {
   const id = useId();
   const describedBy = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");
@@ -115,8 +115,8 @@ export const SelectField = ({ value, onChange, label, hint, options, ...rest }) 
   </${Field}>`;
 
 /**
- * A dialog of the browser's own: it holds the focus, and Escape closes it. One begins with its first field, or where
- * something would be lost, with the button that keeps it.
+ * A dialog of the browser: it holds the focus, and Escape closes it. The focus begins in its first field, or on the
+ * button that cancels if the action loses data.
  */
 export function Dialog({ title, onClose, children, actions, kind = "" }) {
   const dialog = useRef();
@@ -220,7 +220,7 @@ export const Command = ({ text, label }) => html`
 
 const said = createStore({ text: "", count: 0 });
 
-/** Tells that something was done: to the eye for a while, and to screen readers. */
+/** Shows a message for a while, also to screen readers. */
 export const say = (text) => said.set({ text, count: said.get().count + 1 });
 
 export function Said() {

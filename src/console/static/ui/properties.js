@@ -1,4 +1,4 @@
-// The properties of versions that can be changed and left out: what each page knows of one, in one row.
+// The optional properties of versions that can be changed: one row for each, for all pages.
 
 import { html } from "../lib/html.js";
 import { takesField } from "../lib/document.js";
@@ -42,7 +42,7 @@ export const readDraft = (draft) => of(({ name, read }) => (draft[name] ? read(d
 
 export const errorsOf = (draft) => of(({ name, error }) => error(draft[name]));
 
-/** The properties that an operation of the server takes, once that is known. */
+/** The properties that an operation of the server takes, once they are known. */
 export const useTaken = (operation) => useLoad(async () => {
   const taken = await Promise.all(PROPERTIES.map(({ name }) => takesField(operation, name)));
   return PROPERTIES.filter((_, i) => taken[i]);

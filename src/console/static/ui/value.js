@@ -45,7 +45,7 @@ function Bytes({ base64 }) {
       Show more of ${group(bytes.length)} bytes</button>`}`;
 }
 
-/** In one line, until it is opened. */
+/** One line, until it is opened. */
 function Json({ value, isOpen }) {
   const isTree = isBranch(value) && Object.keys(value).length > 0;
   if (!isTree) return html`<code class="json"><${Leaf} value=${value}/></code>`;
@@ -63,7 +63,7 @@ function count(value) {
   return `${group(length)} ${Array.isArray(value) ? "element" : "member"}${length === 1 ? "" : "s"}`;
 }
 
-/** What is folded away is not drawn. */
+/** Hidden content is not drawn. */
 function Fold({ summary, isOpened = false, children }) {
   const [isOpen, setOpen] = useState(isOpened);
   return html`
@@ -101,7 +101,7 @@ function Leaf({ value }) {
   return html`<span class=${kind}>${valueJson(value)}</span>`;
 }
 
-/** A whole value in a line of some room; the rest is left out. */
+/** A value in one line. The part beyond its room is cut. */
 function Line({ value, room }) {
   return html`${pieces(value, room)}`;
 }

@@ -1,4 +1,4 @@
-// A walk over pages that the server gives one after the other, both ways.
+// A walk over the server's pages, in both directions.
 
 import { html } from "../lib/html.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
@@ -17,7 +17,7 @@ export function useWalk() {
   };
 }
 
-/** Who came by an address has no pages before this one: they begin anew. */
+/** A person who came by an address has no previous pages, and starts at the first one. */
 export const WalkPager = ({ walk, next, label }) => html`
   <div class="pager" role="group" aria-label=${label}>
     ${walk.token && !walk.hasBefore ? html`<a class="button small" href=${withQuery({ token: "" })}>First page</a>`

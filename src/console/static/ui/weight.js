@@ -1,5 +1,5 @@
-// The amount that would be deleted with a feature or a version: exact numbers, or lower bounds that say so. The rest is
-// counted on request.
+// The amount that would be deleted with a feature or a version: exact numbers, or marked lower bounds. A button counts
+// the rest.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { group } from "../lib/format.js";
@@ -7,7 +7,7 @@ import { refusal } from "../lib/session.js";
 import { weigh } from "../lib/weight.js";
 import { Button, Trouble } from "./parts.js";
 
-/** What is counted without being asked for: a page of lists of each version, and the items of some of them. */
+/** The automatic count: a page of lists of each version, and the items of some of them. */
 const AT_FIRST = { pagesMax: 1, countsMax: 200 };
 const ALL = { pagesMax: Infinity, countsMax: Infinity };
 
