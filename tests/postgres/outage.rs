@@ -153,6 +153,28 @@ fn a_hanging_postgres_times_out_and_is_reconnected() {
     });
 }
 
+/// A server with little CPU time, or far from Postgres, needs long for each connection. It would never have one if it
+/// gave up every attempt after the same time.
+#[test]
+fn a_postgres_that_is_slow_to_connect_is_reached() {
+    run(async {
+        let (database, proxy, url) = behind_proxy().await;
+        let direct = Node::start(&database.url).await;
+        direct.create("seen", 60).await.unwrap();
+        proxy.delay_new(Duration::from_secs(2));
+        let node = Node::start_without_database(&url, POLL_INTERVAL).await;
+        until("its catalog is loaded", || node.known_ttl("seen") == Some(60)).await;
+        insist(async || node.create("later", 60).await).await.unwrap();
+        // All of it again, after the connections were lost.
+        database.cut_connections().await;
+        insist(async || direct.set_ttl("seen", 61).await).await.unwrap();
+        until("it has followed", || node.known_ttl("seen") == Some(61)).await;
+        insist(async || node.create("last", 60).await).await.unwrap();
+        node.stop().await;
+        direct.stop().await;
+    });
+}
+
 /// A change whose COMMIT was sent and never answered may have been made.
 #[test]
 fn a_commit_without_an_answer_has_an_unknown_outcome() {

@@ -1,9 +1,10 @@
 //! A TCP proxy that can hang: connections stay open, and new ones are accepted, but no byte passes. Before Postgres, it
-//! can also delay the answer to one COMMIT, or cut the connection instead.
+//! can also delay the answer to one COMMIT, or cut the connection instead. It can be slow with new connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -43,6 +44,8 @@ pub struct Proxy {
     hang: watch::Sender<Hang>,
     commit: Arc<watch::Sender<Commit>>,
     accepted: Arc<AtomicUsize>,
+    /// How long no byte of a new connection passes.
+    delay: watch::Sender<Duration>,
 }
 
 impl Proxy {
@@ -55,11 +58,14 @@ impl Proxy {
         let commits = Arc::clone(&commit);
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
+        let (delay, delayed) = watch::channel(Duration::ZERO);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let (target, hanging, commits) = (target.clone(), hanging.clone(), Arc::clone(&commits));
+                let delay = *delayed.borrow();
                 tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
                     // A target that is down closes its client's connection.
                     let Ok(server) = TcpStream::connect(target).await else { return };
                     let (from_client, to_client) = client.into_split();
@@ -71,7 +77,12 @@ impl Proxy {
                 });
             }
         });
-        Self { address, hang, commit, accepted }
+        Self { address, hang, commit, accepted, delay }
+    }
+
+    /// Makes new connections wait for this time before their first byte passes.
+    pub fn delay_new(&self, time: Duration) {
+        self.delay.send_replace(time);
     }
 
     /// Holds the answer to the next COMMIT of a change. All other bytes pass.

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::entered::Entered;
 use super::error::{Failure, translate, unavailable};
 use super::hosts::Hosts;
-use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_WHILE_AWAY};
+use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_MAX_IF_SLOW, CONNECT_TIME_WHILE_AWAY};
 use super::schema;
 use crate::metadata::MetadataError;
 
@@ -38,6 +38,8 @@ pub(super) struct Connections {
     free: Semaphore,
     /// Why the last attempt to reach Postgres failed; `None` after a success.
     away: ArcSwapOption<String>,
+    /// How long a connection in the background may take, in milliseconds.
+    connect_millis: AtomicU64,
     /// Whether the schema was confirmed to be the expected one.
     schema_known: AtomicBool,
     renewals: IntCounter,
@@ -56,6 +58,7 @@ impl Connections {
             changes: AtomicU64::new(0),
             free: Semaphore::new(count_max as usize),
             away: ArcSwapOption::empty(),
+            connect_millis: AtomicU64::new(CONNECT_TIME_MAX.as_millis() as u64),
             schema_known: AtomicBool::new(false),
             hosts,
             present: AtomicUsize::new(0),
@@ -68,6 +71,17 @@ impl Connections {
     /// Stores whether Postgres is reachable.
     pub fn set_away(&self, reason: Option<String>) {
         self.away.store(reason.map(Arc::new));
+    }
+
+    /// Stores how long the attempt that reached Postgres could take. A slow one may have succeeded just in time.
+    pub fn set_connect_time(&self, attempt: Duration) {
+        let time_max = if attempt > CONNECT_TIME_MAX { attempt * 2 } else { attempt };
+        self.connect_millis.store(time_max.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How long a connection in the background may take to become usable. At least as long as one of a call.
+    pub fn connect_time(&self) -> Duration {
+        Duration::from_millis(self.connect_millis.load(Ordering::Relaxed))
     }
 
     /// Uses the server with this number from now on.
@@ -91,7 +105,16 @@ impl Connections {
 
     /// A connection to a Postgres with a supported schema. Waits for one, for a short time.
     pub async fn lease(&self) -> Result<Lease<'_>, MetadataError> {
-        let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { CONNECT_TIME_MAX };
+        self.lease_within(CONNECT_TIME_MAX).await
+    }
+
+    /// The same for a reading in the background. It waits for a slow connection, which calls can use after it.
+    pub async fn lease_in_background(&self) -> Result<Lease<'_>, MetadataError> {
+        self.lease_within(self.connect_time()).await
+    }
+
+    async fn lease_within(&self, patience: Duration) -> Result<Lease<'_>, MetadataError> {
+        let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { patience };
         let permit = timeout(patience, self.free.acquire())
             .await
             .map_err(|_| unavailable("all connections to postgres are in use"))?
@@ -101,11 +124,15 @@ impl Connections {
         if self.changes.swap(changes, Ordering::AcqRel) != changes {
             pool.set_connect_options(self.hosts.options(self.present.load(Ordering::Acquire)));
         }
+        // A new connection that is slow says nothing about the others, which calls may be using.
+        let is_new = pool.num_idle() == 0 && pool.size() < self.count_max;
         let connection = match timeout(patience, pool.acquire()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => {
                 self.suspect();
-                self.renew(&pool);
+                if !is_new {
+                    self.renew(&pool);
+                }
                 return Err(self.unreachable());
             }
             Ok(Err(error)) => {
@@ -130,6 +157,15 @@ impl Connections {
             _ => lease.finished(),
         }
         result.map_err(Failure::into_error)
+    }
+
+    /// Runs a reading in the background within a time limit, which grows with the time that a connection may take.
+    pub async fn within_in_background<T>(
+        &self,
+        time_max: Duration,
+        reading: impl Future<Output = Result<T, MetadataError>> + Send,
+    ) -> Result<T, MetadataError> {
+        self.within(time_max + self.connect_time().saturating_sub(CONNECT_TIME_MAX), reading).await
     }
 
     /// Runs a call within a time limit. A call that exceeds it indicates a hanging connection.
@@ -174,8 +210,12 @@ impl Connections {
     }
 }
 
+/// Each call bounds its time.
 fn new_pool(options: PgConnectOptions, count_max: u32) -> PgPool {
-    PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX).connect_lazy_with(options)
+    PgPoolOptions::new()
+        .max_connections(count_max)
+        .acquire_timeout(CONNECT_TIME_MAX_IF_SLOW * 2)
+        .connect_lazy_with(options)
 }
 
 /// A connection in use. Unless its work is [finished](Self::finished), drop closes it in its current state.

@@ -28,6 +28,13 @@ pub(super) struct Hosts {
 
 type Server = (Host, PgConnectOptions);
 
+/// Why no server was connected.
+pub(super) struct Unconnected {
+    pub error: MetadataError,
+    /// Whether every server took too long, so that a longer attempt may succeed.
+    pub is_slow: bool,
+}
+
 /// The file with the URL.
 struct Source {
     file: PathBuf,
@@ -104,29 +111,34 @@ impl Hosts {
     }
 
     /// Connects to the first suitable server, and returns its number. The error lists the problem of each server.
-    pub async fn connect(&self, each_time_max: Duration) -> Result<(usize, PgConnection), MetadataError> {
+    pub async fn connect(&self, each_time_max: Duration) -> Result<(usize, PgConnection), Unconnected> {
         self.refresh().await;
         let servers = self.servers.load_full();
-        let mut problems = Vec::new();
+        let (mut problems, mut is_slow) = (Vec::new(), true);
         for (number, (host, options)) in servers.iter().enumerate() {
             let connected = async {
                 let mut connection = PgConnection::connect_with(options).await.map_err(|error| translate(&error))?;
                 self.require_kind(&mut connection).await?;
                 Ok(connection)
             };
-            let connected = timeout(each_time_max, connected).await;
-            match connected.unwrap_or_else(|_| Err(unavailable("timed out waiting for a postgres connection"))) {
-                Ok(connection) => return Ok((number, connection)),
-                Err(error) => problems.push((host, error)),
-            }
+            let error = match timeout(each_time_max, connected).await {
+                Ok(Ok(connection)) => return Ok((number, connection)),
+                Ok(Err(error)) => {
+                    is_slow = false;
+                    error
+                }
+                Err(_) => unavailable("timed out waiting for a postgres connection"),
+            };
+            problems.push((host, error));
         }
-        match problems.as_slice() {
-            [(host, error)] => Err(of_host(host, error.clone())),
+        let error = match problems.as_slice() {
+            [(host, error)] => of_host(host, error.clone()),
             several => {
                 let told: Vec<_> = several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
-                Err(unavailable(format!("no server accepts writes: {}", told.join("; "))))
+                unavailable(format!("no server accepts writes: {}", told.join("; ")))
             }
-        }
+        };
+        Err(Unconnected { error, is_slow })
     }
 
     /// The same error, with the server of this number.

@@ -21,11 +21,11 @@ use crate::metadata::{ChangeContext, MetadataError};
 impl AccessStore for PostgresStore {
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
         let read = async {
-            let mut lease = self.connections.lease().await?;
+            let mut lease = self.connections.lease_in_background().await?;
             let keys = read_keys(&mut lease, known).await;
             self.connections.conclude(lease, keys)
         };
-        self.connections.within(CALL_TIME_MAX, read).await
+        self.connections.within_in_background(CALL_TIME_MAX, read).await
     }
 
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {

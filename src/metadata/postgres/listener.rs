@@ -18,8 +18,8 @@ use uuid::Uuid;
 use super::connections::Connections;
 use super::entered::Entered;
 use super::error::{Failure, translate, unavailable};
-use super::hosts::Hosts;
-use super::options::{BEGIN, CONNECT_TIME_MAX};
+use super::hosts::{Hosts, Unconnected};
+use super::options::{BEGIN, CONNECT_TIME_MAX, CONNECT_TIME_MAX_IF_SLOW};
 use super::queries;
 use crate::domain::Revision;
 use crate::metadata::{MetadataError, News};
@@ -29,8 +29,6 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The smallest interval between checks of a suspected server.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long this server's own notification may take to arrive.
-const HEAR_TIME_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Listener {
     hosts: Arc<Hosts>,
@@ -108,12 +106,12 @@ impl Listener {
                     Ok(Err(error)) => break Err(translate(&error)),
                     Err(_) => {
                         state.next_poll = Instant::now() + self.poll_interval;
-                        break self.answers(listener).await;
+                        break self.answers(listener, connections.connect_time()).await;
                     }
                 },
                 // A failure of calls without a changed server causes no news, because readers retry on their own.
                 () = suspected => {
-                    let answer = self.answers(listener).await;
+                    let answer = self.answers(listener, connections.connect_time()).await;
                     state.next_look = Instant::now() + LOOK_INTERVAL;
                     if answer.is_err() {
                         break answer;
@@ -131,10 +129,8 @@ impl Listener {
     }
 
     /// A connection that only listens would never detect that its server is gone, or read-only.
-    async fn answers(&self, listener: &mut PgListener) -> Result<(), MetadataError> {
-        timeout(CONNECT_TIME_MAX, self.ask(listener))
-            .await
-            .unwrap_or_else(|_| Err(unavailable("postgres does not respond")))
+    async fn answers(&self, listener: &mut PgListener, time_max: Duration) -> Result<(), MetadataError> {
+        timeout(time_max, self.ask(listener)).await.unwrap_or_else(|_| Err(unavailable("postgres does not respond")))
     }
 
     async fn ask(&self, listener: &mut PgListener) -> Result<(), MetadataError> {
@@ -143,44 +139,60 @@ impl Listener {
         present_revision(connection).await.map(|_| ()).map_err(Failure::into_error)
     }
 
-    /// Connects and listens, without a time limit, and directs calls to the same server.
+    /// Connects and listens, without a time limit, and directs calls to the same server. An attempt after one that timed
+    /// out may take longer.
     async fn connect(&self, connections: &Connections) -> Entered<PgListener> {
-        let mut delay = RETRY_DELAY_MIN;
+        let (mut delay, mut time_max) = (RETRY_DELAY_MIN, CONNECT_TIME_MAX);
         loop {
-            match self.try_connect().await {
+            match self.try_connect(time_max).await {
                 Ok((number, listener)) => {
                     connections.set_host(number);
+                    connections.set_connect_time(time_max);
                     connections.set_away(None);
                     self.metrics.connections.inc();
                     return listener;
                 }
-                Err(error) => connections.set_away(Some(error.reason())),
+                Err(Unconnected { error, is_slow }) => {
+                    connections.set_away(Some(error.reason()));
+                    time_max = if is_slow { (time_max * 2).min(CONNECT_TIME_MAX_IF_SLOW) } else { CONNECT_TIME_MAX };
+                }
             }
             sleep(delay).await;
             delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
     }
 
-    async fn try_connect(&self) -> Result<(usize, Entered<PgListener>), MetadataError> {
+    async fn try_connect(&self, time_max: Duration) -> Result<(usize, Entered<PgListener>), Unconnected> {
         // A plain connection first. The driver's pool, which its listener uses, would retry refused connections without
         // ever reporting them.
-        let (number, probe) = self.hosts.connect(CONNECT_TIME_MAX).await?;
-        let listen = timeout(CONNECT_TIME_MAX * 2, self.listen(number, probe)).await;
-        let listener = listen.unwrap_or_else(|_| Err(unavailable("timed out waiting for a postgres connection")))?;
-        Ok((number, listener))
+        let (number, probe) = self.hosts.connect(time_max).await?;
+        match timeout(time_max * 2, self.listen(number, probe, time_max)).await {
+            Ok(Ok(listener)) => Ok((number, listener)),
+            Ok(Err(error)) => Err(Unconnected { error, is_slow: false }),
+            Err(_) => {
+                let error = unavailable("timed out waiting for a postgres connection");
+                Err(Unconnected { error, is_slow: true })
+            }
+        }
     }
 
-    async fn listen(&self, number: usize, probe: PgConnection) -> Result<Entered<PgListener>, MetadataError> {
-        // A separate pool, dropped with the listener, so that a hanging connection blocks no call.
+    async fn listen(
+        &self,
+        number: usize,
+        probe: PgConnection,
+        time_max: Duration,
+    ) -> Result<Entered<PgListener>, MetadataError> {
+        // A separate pool, dropped with the listener, so that a hanging connection blocks no call. The attempt bounds
+        // its time.
         let pool = PgPoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(CONNECT_TIME_MAX)
+            .acquire_timeout(CONNECT_TIME_MAX_IF_SLOW * 2)
             .max_lifetime(None)
             .idle_timeout(None)
             .connect_lazy_with(self.hosts.options(number));
         let mut listener = Entered::new(PgListener::connect_with(&pool).await.map_err(|error| translate(&error))?);
         listener.eager_reconnect(false);
-        let hears = self.hears(&mut listener, probe).await?;
+        let hears = self.hears(&mut listener, probe, time_max * 5 / 6).await?;
         self.metrics.connected.set(i64::from(hears));
         if !hears {
             tracing::warn!(
@@ -197,7 +209,12 @@ impl Listener {
     /// Behind a pooler in transaction mode, a waiting connection has no session of Postgres and receives nothing. It
     /// must not even listen there. Otherwise other clients would receive the notifications, which their drivers do not
     /// expect.
-    async fn hears(&self, listener: &mut PgListener, mut probe: PgConnection) -> Result<bool, MetadataError> {
+    async fn hears(
+        &self,
+        listener: &mut PgListener,
+        mut probe: PgConnection,
+        time_max: Duration,
+    ) -> Result<bool, MetadataError> {
         if !keeps_its_session(listener, &mut probe).await.map_err(|error| translate(&error))? {
             let _ = probe.close().await;
             return Ok(false);
@@ -207,7 +224,7 @@ impl Listener {
         listener.listen(&channel).await.map_err(|error| translate(&error))?;
         let notify = AssertSqlSafe(format!("NOTIFY {channel}"));
         sqlx::raw_sql(notify).execute(&mut probe).await.map_err(|error| translate(&error))?;
-        let heard = timeout(HEAR_TIME_MAX, async {
+        let heard = timeout(time_max, async {
             loop {
                 match listener.try_recv().await {
                     Ok(Some(notification)) if notification.channel() == channel => return Ok(()),

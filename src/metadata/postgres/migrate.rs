@@ -119,7 +119,8 @@ async fn apply(transaction: &mut PgConnection, migration: &Migration) -> Result<
 }
 
 async fn connect(url: &str) -> Result<PgConnection, MetadataError> {
-    Hosts::parse(url, "liststore-migrate")?.connect(CONNECT_TIME_MAX).await.map(|(_, connection)| connection)
+    let connected = Hosts::parse(url, "liststore-migrate")?.connect(CONNECT_TIME_MAX).await;
+    connected.map(|(_, connection)| connection).map_err(|unconnected| unconnected.error)
 }
 
 /// The due steps from the found state to this build's schema.

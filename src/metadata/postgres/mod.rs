@@ -191,11 +191,12 @@ impl MetadataStore for PostgresStore {
 
     async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
         let read = async {
-            let mut lease = self.connections.lease().await?;
+            let mut lease = self.connections.lease_in_background().await?;
             let definitions = read_definitions(&mut lease).await;
             self.connections.conclude(lease, definitions)
         };
-        let Definitions { revision, features } = self.connections.within(LOAD_TIME_MAX, read).await?;
+        let read = self.connections.within_in_background(LOAD_TIME_MAX, read);
+        let Definitions { revision, features } = read.await?;
         let count = features.len();
         for feature in features {
             each(&feature, count);
@@ -213,11 +214,11 @@ impl MetadataStore for PostgresStore {
 
     async fn changes(&self, since: Revision) -> Result<Option<Changes>, MetadataError> {
         let read = async {
-            let mut lease = self.connections.lease().await?;
+            let mut lease = self.connections.lease_in_background().await?;
             let changes = read_changes(&mut lease, since).await;
             self.connections.conclude(lease, changes)
         };
-        self.connections.within(CALL_TIME_MAX, read).await
+        self.connections.within_in_background(CALL_TIME_MAX, read).await
     }
 
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {

@@ -9,6 +9,9 @@ use std::time::Duration;
 pub(super) const CALL_TIME_MAX: Duration = Duration::from_millis(2_500);
 /// How long a call waits for a connection, and then for that connection to become usable.
 pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_millis(1_200);
+/// How long an attempt to connect in the background may take if shorter ones timed out. A server with little CPU time,
+/// or far from Postgres, would otherwise give up each attempt and begin again.
+pub(super) const CONNECT_TIME_MAX_IF_SLOW: Duration = Duration::from_millis(9_600);
 /// The same while Postgres is unavailable: long enough to detect its return.
 pub(super) const CONNECT_TIME_WHILE_AWAY: Duration = Duration::from_millis(300);
 /// How long reading all definitions may take.
