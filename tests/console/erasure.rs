@@ -38,6 +38,31 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
     page.open("about:blank").await;
 }
 
+/// Of a feature that the page has not read yet, too, it says what a purge removes.
+pub async fn a_purge_beyond_the_known_features_tells_what_goes(page: Rc<Page>) {
+    let api = Api::start().await;
+    api.feature("seen", "string", "30d").await;
+    api.add("seen", &[(5, json!("a")), (6, json!("b"))]).await;
+    page.open(&api.url("/console/erasure/entity")).await;
+    page.sees("Which entity should be erased?").await;
+    // The page of all features never arrives.
+    page.run(
+        "window.really = fetch;
+         window.fetch = (url, options) => (String(url).startsWith('/v1/features?') ? new Promise(() => {}) : really(url, options));",
+    )
+    .await;
+    // The navigation has a link of the same name.
+    page.run("document.querySelector('nav.tabs a').click()").await;
+    page.sees("No purge yet").await;
+    page.fill_the("combobox", "Feature", "user.seen").await;
+    page.click("button", "Purge").await;
+    page.the("dialog", "Purge its items?").await;
+    page.sees("All items of user.seen are removed.").await;
+    page.sees("1 list with 2 items").await;
+    page.is_accessible().await;
+    page.open("about:blank").await;
+}
+
 pub async fn a_purge_is_paused_resumed_and_cancelled(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

@@ -94,6 +94,7 @@ fn main() -> ExitCode {
         indexes::indexes_are_cleaned,
         indexes::a_build_is_watched_paused_and_resumed,
         erasure::a_feature_is_purged,
+        erasure::a_purge_beyond_the_known_features_tells_what_goes,
         erasure::a_purge_is_paused_resumed_and_cancelled,
         erasure::an_entity_is_erased_with_a_receipt,
         health::checks_and_graphs_are_live,

@@ -6,8 +6,8 @@ import { path } from "./router.js";
 import { refusal } from "./session.js";
 import { shell } from "./shell.js";
 
-/** As many types as are looked through in memory. */
-const TYPES_MAX = 20000;
+/** The most types that the page searches in memory. */
+export const TYPES_MAX = 20000;
 export const BAG_BYTES_MAX = 262144;
 /** How long a bag lives whose type says nothing. */
 export const TTL_DEFAULT = "7300d";
@@ -18,6 +18,7 @@ export const entityPath = (type, id) => `/v1/entities${path(type, id)}`;
 export const pageOfType = (type, view = "") => `/console/entities/type${path(type)}${view && `/${view}`}`;
 export const pageOfEntity = (type, id) => `/console/entities/entity?${new URLSearchParams({ type, id })}`;
 
+/** All types, up to TYPES_MAX: { types, more }. */
 export async function loadTypes(signal) {
   const types = [];
   let token;
@@ -26,7 +27,7 @@ export async function loadTypes(signal) {
     types.push(...data.entity_types);
     token = data.next_page_token;
   } while (token && types.length < TYPES_MAX);
-  return types;
+  return { types, more: Boolean(token) };
 }
 
 export async function loadType(type, signal) {

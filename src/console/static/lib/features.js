@@ -84,6 +84,24 @@ export const loadFeature = async (entityType, name, signal) => {
   return { feature: data, etag };
 };
 
+/**
+ * The feature with a title, from the server; null if there is none, and undefined if the caller may not know. A title
+ * does not show at which of its dots the name begins.
+ */
+export async function findFeature(title, signal) {
+  for (const { index } of title.matchAll(/\./g)) {
+    const [type, name] = [title.slice(0, index), title.slice(index + 1)];
+    if (nameError(type) || nameError(name)) continue;
+    try {
+      return (await loadFeature(type, name, signal)).feature;
+    } catch (problem) {
+      if (problem.status === 403) return undefined;
+      if (problem.code !== "feature_not_found") throw problem;
+    }
+  }
+  return null;
+}
+
 export const createFeature = (input) => call("POST", "/v1/features", { body: input });
 export const changeFeature = (entityType, name, patch, etag) =>
   call("PATCH", featurePath(entityType, name), { body: patch, headers: { "If-Match": etag } });

@@ -1,12 +1,12 @@
 // Entities: their types, and the way to one entity.
 
 import { html } from "../lib/html.js";
-import { loadTypes, pageOfEntity, pageOfType } from "../lib/entities.js";
+import { TYPES_MAX, loadTypes, pageOfEntity, pageOfType } from "../lib/entities.js";
 import { group, ttlWords } from "../lib/format.js";
 import { go, usePlace, useQuery, withQuery } from "../lib/router.js";
 import { isOpen, refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
-import { Command, Empty, LinkButton, Loading, PageHead, Pager, Time, Trouble } from "../ui/parts.js";
+import { Command, Empty, LinkButton, Loading, Notice, PageHead, Pager, Time, Trouble } from "../ui/parts.js";
 import { EntityForm } from "../ui/entity_form.js";
 import { Labels } from "../ui/feature_parts.js";
 import { Icon } from "../ui/icons.js";
@@ -26,8 +26,8 @@ export function Entities({ segments }) {
 function Types() {
   useStore(session);
   const refused = refusal("features:read");
-  const loaded = useLoad(async (signal) => (refused ? [] : loadTypes(signal)), [refused]);
-  const types = loaded.data ?? [];
+  const loaded = useLoad(async (signal) => (refused ? { types: [] } : loadTypes(signal)), [refused]);
+  const { types = [], more } = loaded.data ?? {};
   const create = html`
     <${LinkButton} kind="primary" icon="plus" href="/console/entities/new" refused=${refusal("features:write")}>New entity type</${LinkButton}>`;
   return html`
@@ -37,11 +37,14 @@ function Types() {
     <${Trouble} problem=${loaded.problem} onRetry=${loaded.again}/>
     ${refused ? html`<section class="card"><${Empty} icon="entities" title="You may not read entity types"><p>${refused}</p></${Empty}></section>`
       : !loaded.data ? loaded.loading && html`<${Loading} what="Loading entity types"/>`
-      : types.length ? html`<${Found} types=${types}/>`
+      : types.length ? html`
+        ${more && html`<${Notice} kind="warn" title=${`Only the first ${group(TYPES_MAX)} entity types are shown.`}>
+          <p>Use the API to find the rest: <code>GET /v1/entity-types?q=…</code></p></${Notice}>`}
+        <${Found} types=${types} more=${more}/>`
       : html`<${First} create=${create}/>`}`;
 }
 
-function Found({ types }) {
+function Found({ types, more }) {
   const { query } = usePlace();
   const [q, setQ] = useQuery("q");
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
@@ -52,7 +55,7 @@ function Found({ types }) {
   return html`
     <section aria-label="Entity types">
       <div class="section-head">
-        <h2>Entity types <span class="muted">${group(types.length)}</span></h2>
+        <h2>Entity types <span class="muted">${group(types.length)}${more ? " and more" : ""}</span></h2>
         <div class="search" role="search"><${Icon} name="search"/>
           <input class="input" type="search" aria-label="Search entity types" placeholder="Search names, descriptions, owners"
             value=${q} onInput=${(event) => setQ(event.target.value)}/></div>

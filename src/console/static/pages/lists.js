@@ -1,13 +1,13 @@
 // The list explorer: which list, and which of its items.
 
 import { html, useMemo, useState } from "../lib/html.js";
-import { deprecation, loadFeature, loadFeatures, titleOf, versionName } from "../lib/features.js";
+import { deprecation, findFeature, loadFeature, loadFeatures, titleOf, versionName } from "../lib/features.js";
 import { dayTime, readMoment, rfc3339 } from "../lib/format.js";
 import { go, usePlace } from "../lib/router.js";
 import { refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Button, Empty, Field, LinkButton, Loading, Notice, PageHead, TextField, Trouble } from "../ui/parts.js";
-import { useLoad } from "../ui/use.js";
+import { useLoad, useTask } from "../ui/use.js";
 import { Entities } from "./list_entities.js";
 import { ListView } from "./list_view.js";
 
@@ -20,7 +20,7 @@ export function Lists() {
   useStore(session);
   const { query } = usePlace();
   const wanted = asked(query);
-  const features = useLoad(async (signal) => (await loadFeatures({}, () => {}, signal)).features, []);
+  const features = useLoad((signal) => loadFeatures({}, () => {}, signal), []);
   const isNamed = wanted.type && wanted.feature;
   const loaded = useLoad(
     async (signal) => (isNamed ? (await loadFeature(wanted.type, wanted.feature, signal)).feature : null),
@@ -37,7 +37,7 @@ export function Lists() {
       : isNamed && wanted.id && feature ? html`<${ListView} wanted=${wanted} feature=${feature}/>`
       : isNamed && !loaded.data ? html`<${Loading} what="Loading"/>`
       : isNamed ? html`<${Entities} wanted=${wanted} feature=${feature}/>`
-      : features.data && html`<${Start} features=${features.data}/>`}`;
+      : features.data && html`<${Start} features=${features.data.features}/>`}`;
 }
 
 const Start = ({ features }) => features.length
@@ -53,7 +53,12 @@ const Start = ({ features }) => features.length
     </${Empty}>`;
 
 /** Which list, and between which times. It becomes the address when it is sent. */
-function Choice({ wanted, features, feature }) {
+function Choice({ wanted, features: loaded, feature }) {
+  const features = loaded?.features;
+  // Until all features are known, only the server can tell that one does not exist.
+  const isWhole = loaded && !loaded.more;
+  const [missing, setMissing] = useState("");
+  const task = useTask();
   const [draft, setDraft] = useState(wanted);
   const [name, setName] = useState(wanted.feature ? `${wanted.type}.${wanted.feature}` : "");
   const [tried, setTried] = useState(false);
@@ -63,7 +68,7 @@ function Choice({ wanted, features, feature }) {
   const versions = picked?.versions ?? [];
   const [min, max] = [readMoment(draft.min), readMoment(draft.max)];
   const errors = {
-    name: !name ? "Choose a feature." : features && !picked ? "Feature not found." : null,
+    name: !name ? "Choose a feature." : !picked && (isWhole || missing === name) ? "Feature not found." : null,
     id: new TextEncoder().encode(draft.id).length > 512 ? "At most 512 bytes."
       : [".", ".."].includes(draft.id) ? "Not . or .." : null,
     min: min.error, max: max.error,
@@ -71,10 +76,18 @@ function Choice({ wanted, features, feature }) {
   const submit = (event) => {
     event.preventDefault();
     setTried(true);
-    if (Object.values(errors).some(Boolean) || !picked) return;
+    if (Object.values(errors).some(Boolean) || task.busy) return;
+    if (picked) show(picked);
+    else task.run(async () => {
+      const found = await findFeature(name);
+      if (found) show(found);
+      else setMissing(name);
+    });
+  };
+  const show = (picked) => {
     const query = new URLSearchParams({ type: picked.entity_type, feature: picked.name });
     if (draft.id) query.set("id", draft.id);
-    if (draft.version && versions.some(({ version }) => version === draft.version)) query.set("version", draft.version);
+    if (draft.version && picked.versions.some(({ version }) => version === draft.version)) query.set("version", draft.version);
     if (min.ns !== null) query.set("min", rfc3339(min.ns));
     if (max.ns !== null) query.set("max", rfc3339(max.ns));
     if (draft.order) query.set("order", draft.order);
@@ -121,5 +134,6 @@ function Choice({ wanted, features, feature }) {
           </div>
         </div>
       </details>
+      <${Trouble} problem=${task.problem}/>
     </form>`;
 }

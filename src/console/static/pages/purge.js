@@ -2,7 +2,7 @@
 
 import { html, useMemo, useState } from "../lib/html.js";
 import { group } from "../lib/format.js";
-import { loadFeatures, nameError, titleOf, versionName } from "../lib/features.js";
+import { findFeature, loadFeatures, nameError, titleOf, versionName } from "../lib/features.js";
 import { purge } from "../lib/jobs.js";
 import { go, usePlace, withQuery } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
@@ -22,11 +22,15 @@ export function NewPurge({ onBegun }) {
 }
 
 function Choice({ given, onBegun }) {
-  const { data: features } = useLoad(async (signal) => (await loadFeatures({}, () => {}, signal)).features, []);
+  const { data: loaded } = useLoad((signal) => loadFeatures({}, () => {}, signal), []);
+  const features = loaded?.features;
+  // Until all features are known, only the server can tell that one does not exist.
+  const isWhole = loaded && !loaded.more;
+  const task = useTask();
   const [name, setName] = useState(given);
   const [what, setWhat] = useState(ALL);
   const [pace, setPace] = useState("");
-  const [isAsking, setAsking] = useState(false);
+  const [asking, setAsking] = useState(null);
   const byTitle = useMemo(() => new Map((features ?? []).map((feature) => [titleOf(feature), feature])), [features]);
   const feature = byTitle.get(name);
   // A feature that was deleted has no definition: only its name is left.
@@ -43,12 +47,16 @@ function Choice({ given, onBegun }) {
     ...(chosen === DELETED && { deleted_only: true }), ...(chosen.startsWith("=") && { version: chosen.slice(1) }),
     ...(pace && { lists_per_second: Number(pace) }),
   };
+  const ask = () => task.run(async () => {
+    const found = feature ?? (isWhole ? null : await findFeature(name));
+    setAsking({ entityType, name: title, ...(found && { entityType: found.entity_type, name: found.name }), feature: found });
+  });
   return html`
     <form class="card purge" novalidate aria-label="Purge a feature"
-      onSubmit=${(event) => { event.preventDefault(); if (isName && !paceError && !refused) setAsking(true); }}>
+      onSubmit=${(event) => { event.preventDefault(); if (isName && !paceError && !refused && !task.busy) ask(); }}>
       <div class="choice-row">
         <${Field} label="Feature" error=${name && !isName ? "A feature such as user.story_presented." : null}
-          hint=${isName && features && !feature ? "This feature does not exist: its remaining items are purged." : null}>
+          hint=${isName && isWhole && !feature ? "This feature does not exist: its remaining items are purged." : null}>
           ${(ties) => html`
             <input class="input" type="text" list="purgeable" value=${name} placeholder="user.story_presented"
               autocomplete="off" spellcheck=${false} onInput=${(event) => setName(event.target.value)} ...${ties}/>
@@ -61,12 +69,14 @@ function Choice({ given, onBegun }) {
           placeholder="no limit" inputmode="numeric"/>
         <${Button} kind="danger" icon="bin" type="submit" disabled=${!isName || paceError} refused=${refused}>Purge</${Button}>
       </div>
+      <${Trouble} problem=${task.problem}/>
     </form>
-    ${isAsking && html`
-      <${Ask} entityType=${entityType} name=${title} feature=${feature} input=${input} onClose=${() => setAsking(false)}
-        onBegun=${() => { setAsking(false); go(withQuery({ type: "", feature: "" }), { replace: true }); onBegun(); }}/>`}`;
+    ${asking && html`
+      <${Ask} ...${asking} input=${input} onClose=${() => setAsking(null)}
+        onBegun=${() => { setAsking(null); go(withQuery({ type: "", feature: "" }), { replace: true }); onBegun(); }}/>`}`;
 }
 
+/** `feature` is null if there is none, and undefined if the caller may not know. */
 function Ask({ entityType, name, feature, input, onClose, onBegun }) {
   const [typed, setTyped] = useState("");
   const task = useTask();
@@ -82,12 +92,12 @@ function Ask({ entityType, name, feature, input, onClose, onBegun }) {
       <${Button} onClick=${onClose}>Keep them</${Button}>
       <${Button} kind="danger solid" disabled=${typed !== title || task.busy} onClick=${begin}>Purge permanently</${Button}>`}>
       <ul class="points">
-        ${input.deleted_only || !feature
+        ${input.deleted_only || feature === null
           ? html`<li>The remaining items of deleted versions of <strong><bdi>${title}</bdi></strong> are removed. Lists of
               existing versions remain.</li>`
           : html`<li>All items of <strong><bdi>${title}</bdi></strong>${input.version !== undefined
               && html` (version <bdi>${versionName(input.version)}</bdi>)`} are removed. This cannot be undone. The definition remains.</li>
-            <${Weight} feature=${feature} versions=${versions}/>`}
+            ${feature && html`<${Weight} feature=${feature} versions=${versions}/>`}`}
         <li>The purge runs in the background and survives restarts. You can pause it.</li>
         <li>Items added during the purge may remain. Backups are not changed.</li>
       </ul>
