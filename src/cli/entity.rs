@@ -5,6 +5,7 @@ use liststore_contract::operations::erase_entity;
 use liststore_contract::operations::erase_entity::{EntityErased, ErasedBag, ErasedList};
 
 use super::confirm::Yes;
+use super::extent;
 use super::failure::Failure;
 use super::find;
 use super::output::show;
@@ -90,8 +91,12 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
     let entity = format!("{entity_type} {}", printable(entity_id.as_str()));
     let request = Request::new(&erase_entity::ROW, &[entity_type.as_str(), entity_id.as_str()]);
     let response = block_on(async {
-        yes.confirm(async { Ok(format!("Erase all lists and the bag of {entity}? This cannot be undone.")) }).await?;
         let client = options.server.client(author.user)?;
+        yes.confirm(async {
+            let lists = extent::of_entity(&client, &entity_type, &entity_id).await?;
+            Ok(format!("Erase {entity}: its bag, {lists}, and what deleted features left? This cannot be undone."))
+        })
+        .await?;
         Ok(client.send(&request).await?)
     })?;
     let receipt: EntityErased = read(&response.body)?;

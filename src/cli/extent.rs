@@ -1,14 +1,14 @@
 //! The extent of a deletion, in numbers for the question before it. All counts are bounded.
 
 use liststore_contract::operations::count_items::Counted;
-use liststore_contract::operations::{count_items, list_bags, list_entities};
+use liststore_contract::operations::{count_items, list_bags, list_entities, list_lists};
 
 use super::failure::Failure;
 use super::output::counted;
 use crate::client::{Client, ClientError, Request};
 use crate::domain::{EntityId, EntityType, FeatureId, Limit, VersionLabel};
-use crate::wire::EntityPage;
 use crate::wire::parameters::{COUNT_MAX, PAGE_SIZE, PAGE_TOKEN, VERSION};
+use crate::wire::{EntityLists, EntityPage};
 
 /// Pages of a listing that are counted.
 const PAGES_MAX: usize = 10;
@@ -111,6 +111,30 @@ pub(super) async fn of_bags(client: &Client, entity_type: &EntityType) -> Result
         Err(error) if is_forbidden(&error) => Ok("bags that this key cannot count".to_owned()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// `12 lists with items` of an entity, or why they were not counted.
+pub(super) async fn of_entity(
+    client: &Client,
+    entity_type: &EntityType,
+    entity_id: &EntityId,
+) -> Result<String, Failure> {
+    let (mut count, mut page_token) = (0, None);
+    for _ in 0..PAGES_MAX {
+        let request = Request::new(&list_lists::ROW, &[entity_type.as_str(), entity_id.as_str()]);
+        let request = request.query(&PAGE_SIZE, Some(Limit::PAGE_SIZE_MAX)).query(&PAGE_TOKEN, page_token.take());
+        let page: EntityLists = match client.ask(&request).await {
+            Ok(page) => page,
+            Err(error) if is_forbidden(&error) => return Ok("lists that this key cannot count".to_owned()),
+            Err(error) => return Err(error.into()),
+        };
+        count += page.lists.len() as u64;
+        page_token = page.next_page_token;
+        if page_token.is_none() {
+            break;
+        }
+    }
+    Ok(format!("{} with items", Extent { count, is_exact: page_token.is_none() }.of("list")))
 }
 
 fn is_forbidden(error: &ClientError) -> bool {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::confirm::Yes;
 use super::failure::Failure;
 use super::output::{Format, Output, counted};
 use super::parse::{Author, Server, ServerOptions};
@@ -31,7 +32,7 @@ pub(super) struct Export {
 Examples:
   liststore feature import features.yaml --dry-run
   liststore feature import features.yaml --user ann
-  liststore feature import features.yaml --prune
+  liststore feature import features.yaml --prune --yes
   liststore feature import features.yaml --dry-run --output json
 
 Definitions that are not in the file remain unchanged, unless --prune deletes
@@ -46,6 +47,8 @@ pub(super) struct Import {
     #[arg(long)]
     prune: bool,
     #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
     author: Author,
     #[command(flatten)]
     options: ServerOptions,
@@ -59,12 +62,13 @@ pub(super) async fn export(arguments: Export) -> Result<(), Failure> {
 }
 
 pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
-    let Import { file, dry_run, prune, author, options } = arguments;
+    let Import { file, dry_run, prune, yes, author, options } = arguments;
     let client = options.server.client(author.user)?;
     let plan = Plan::make(&client, &read(&file)?, prune).await?;
     let mut output = Output::open();
     if options.output != Format::Table {
         if !dry_run {
+            confirm(&plan, yes).await?;
             plan.carry_out(&client).await?;
         }
         output.json(
@@ -84,6 +88,7 @@ pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
         (changes, false) => {
             // The changes are shown before they are made.
             output.flush()?;
+            confirm(&plan, yes).await?;
             plan.carry_out(&client).await?;
             let were = if changes == 1 { "was" } else { "were" };
             format!("{} {were} made", counted(changes as u64, "change"))
@@ -91,6 +96,20 @@ pub(super) async fn import(arguments: Import) -> Result<(), Failure> {
     };
     output.line(&done)?;
     output.flush()
+}
+
+/// Asks before something is deleted.
+async fn confirm(plan: &Plan, yes: Yes) -> Result<(), Failure> {
+    let deletions = plan.deletions();
+    if deletions.is_empty() {
+        return Ok(());
+    }
+    let counts: Vec<_> = deletions.into_iter().map(|(kind, count)| counted(count, kind)).collect();
+    let question = format!(
+        "The file does not have {}. Delete them with the items of their lists? This cannot be undone.",
+        counts.join(", ")
+    );
+    yes.confirm(async { Ok(question) }).await
 }
 
 fn read(file: &PathBuf) -> Result<String, Failure> {

@@ -81,7 +81,7 @@ pub(super) fn merge(layers: &Layers<'_>) -> Result<Merged, Vec<SettingError>> {
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<SettingError>> {
     std::fs::read_to_string(path).map_err(|e| {
-        let problem = format!("cannot read the configuration file: {e}");
+        let problem = format!("cannot read the configuration file: {e}; correct its path or its rights");
         vec![SettingError { key: "--config".into(), origin: name.into(), problem }]
     })
 }
@@ -114,7 +114,7 @@ fn unreadable(file_name: &str, error: &config::ConfigError) -> SettingError {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let problem = match lines.as_slice() {
         [place, .., reason] if place.starts_with("TOML parse error at ") => {
-            format!("{}: {reason}", place.replace("TOML parse error at ", "invalid TOML at "))
+            format!("{}: {reason}; correct that line", place.replace("TOML parse error at ", "invalid TOML at "))
         }
         _ => lines.join("; "),
     };

@@ -101,9 +101,12 @@ impl Settings {
 
     /// The log format of these layers, if it can be determined, for reporting their mistakes.
     pub fn log_format(config_file: Option<&Path>, flags: &[Flag]) -> LogFormat {
-        let layers = Layers { config_file, environment: layers::process_environment(), flags };
+        let merged = |config_file| {
+            layers::merge(&Layers { config_file, environment: layers::process_environment(), flags }).ok()
+        };
         let mut format = LogFormat::Auto;
-        if let Ok(merged) = layers::merge(&layers) {
+        // The other layers may have it although the file cannot be read.
+        if let Some(merged) = merged(config_file).or_else(|| merged(None)) {
             Reader::new(merged).read("log.format", &mut format, choice);
         }
         format

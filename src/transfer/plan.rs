@@ -101,6 +101,15 @@ impl Subject {
             Self::Feature(_) | Self::Version(..) | Self::EntityType(_) => None,
         }
     }
+
+    fn noun(&self) -> &'static str {
+        match self {
+            Self::Feature(_) => "feature",
+            Self::Version(..) => "version",
+            Self::EntityType(_) => "entity type",
+            Self::Index(..) => "index",
+        }
+    }
 }
 
 impl fmt::Display for Subject {
@@ -260,6 +269,19 @@ impl Plan {
             index: subject.index().map(VersionLabel::as_str),
             details,
         })
+    }
+
+    /// The kinds of the deleted definitions, with the number of each.
+    pub fn deletions(&self) -> Vec<(&'static str, u64)> {
+        let mut deletions: Vec<(&'static str, u64)> = Vec::new();
+        for step in self.steps.iter().filter(|step| step.action == Action::Delete) {
+            let noun = step.subject.noun();
+            match deletions.iter_mut().find(|(kind, _)| *kind == noun) {
+                Some((_, count)) => *count += 1,
+                None => deletions.push((noun, 1)),
+            }
+        }
+        deletions
     }
 
     fn push(&mut self, action: Action, subject: Subject, details: String, request: Request) {

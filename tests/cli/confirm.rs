@@ -66,6 +66,21 @@ fn a_deletion_asks_on_a_terminal_and_shows_counts() {
 }
 
 #[test]
+fn an_import_with_deletions_and_an_erasure_ask_with_numbers() {
+    let server = filled();
+    let file = server.write("definitions.yaml", "features: []\nentity_types: []\n");
+    let import = ["feature", "import", &file, "--prune"];
+    let said = on_terminal(&server, &import, "n");
+    assert!(said.out.contains("The file does not have 1 entity type, 1 feature. Delete them"), "{said:?}");
+    assert!(said.status == 1 && said.out.contains("cancelled: nothing was changed"), "{said:?}");
+    let said = on_terminal(&server, &["entity", "erase", "customer", "u-1"], "n");
+    assert!(said.out.contains("Erase customer u-1: its bag, 2 lists with items, and"), "{said:?}");
+    assert!(said.status == 1 && server.items("seen", "u-1").len() == 2, "{said:?}");
+    let said = on_terminal(&server, &import, "y");
+    assert!(said.status == 0 && said.out.contains("2 changes were made"), "{said:?}");
+}
+
+#[test]
 fn a_deletion_without_a_terminal_requires_yes() {
     let server = filled();
     for (arguments, _) in DELETIONS {

@@ -160,5 +160,5 @@ fn feature_import_prints_one_document_of_its_changes() {
     assert_eq!((&done["dry_run"], changes(&done)), (&json!(false), changes(&planned)));
     assert_eq!(import(&[]), json!({"dry_run": false, "changes": [], "left_alone": ["customer.clicks"]}));
     let pruned = json!([{"action": "delete", "entity_type": "customer", "name": "clicks"}]);
-    assert_eq!(import(&["--prune"]), json!({"dry_run": false, "changes": pruned, "left_alone": []}));
+    assert_eq!(import(&["--prune", "--yes"]), json!({"dry_run": false, "changes": pruned, "left_alone": []}));
 }

@@ -107,7 +107,7 @@ fn a_file_has_entity_types_with_their_indexes() {
         other.write("fewer.yaml", "entity_types: [{entity_type: user, ttl: 30d, owner: feed-team, labels: {a: b}}]\n");
     let kept = other.ok(&["feature", "import", &fewer, "--dry-run"]);
     assert!(kept.contains("entity type card is not in the file: unchanged"), "{kept}");
-    let pruned = other.ok(&["feature", "import", &fewer, "--prune"]);
+    let pruned = other.ok(&["feature", "import", &fewer, "--prune", "--yes"]);
     assert!(
         pruned.contains("- entity type card\n") && pruned.contains("- entity type user, index by_city\n"),
         "{pruned}"
@@ -133,7 +133,10 @@ fn differences_are_shown_and_applied_without_deletions() {
     let after = shown(&server);
     assert_eq!((after.len(), &after[1]["owner"], &after[1]["description"]), (2, &"feed".into(), &"".into()));
     assert_eq!(after[1]["versions"].as_array().unwrap().len(), 2);
-    server.ok(&["feature", "import", &file, "--prune"]);
+    let refused = server.run(&["feature", "import", &file, "--prune"]);
+    assert!(refused.out.contains("- customer.clicks\n") && refused.failed(2).contains("pass --yes"));
+    assert_eq!(shown(&server), after, "nothing is deleted unconfirmed");
+    server.ok(&["feature", "import", &file, "--prune", "--yes"]);
     let after = shown(&server);
     assert_eq!((after.len(), after[0]["versions"].as_array().unwrap().len()), (1, 1));
 }

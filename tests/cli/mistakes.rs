@@ -68,10 +68,14 @@ const MISTAKES: [(&str, &str); 53] = [
 ];
 
 /// At least one of these is in every answer to a mistake.
-const NEXT_STEPS: [&str; 12] = [
+const NEXT_STEPS: [&str; 16] = [
     "`liststore ",
     "tip: ",
-    "--",
+    "pass --",
+    "pass an API key",
+    "with --",
+    "it has the ",
+    "[possible values: ",
     "such as ",
     "did you mean",
     "must be ",
