@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,8 +47,10 @@ pub struct Input {
 impl Input {
     pub fn open(source: &Source, tally: Arc<Tally>) -> io::Result<Self> {
         let (raw, named): (Box<dyn Read + Send>, _) = match &source.path {
-            Some(path) => (Box::new(File::open(path)?), FileCoding::by_name(path)),
-            None => (Box::new(io::stdin()), FileCoding::Plain),
+            // The end of a named pipe may wait for the other one.
+            Some(path) => (Box::new(tally.stop.unless_set(|| File::open(path))?), FileCoding::by_name(path)),
+            // Without the buffer of the standard library, whose bytes an interruption would lose.
+            None => (Box::new(File::from(io::stdin().as_fd().try_clone_to_owned()?)), FileCoding::Plain),
         };
         Self::of(Counted { inner: raw, tally }, named)
     }
@@ -110,7 +113,7 @@ struct Counted<R> {
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.inner.read(buffer)?;
+        let bytes = self.tally.stop.unless_set(|| self.inner.read(buffer))?;
         self.tally.count_bytes(bytes as u64);
         Ok(bytes)
     }

@@ -22,6 +22,7 @@ mod rows;
 mod send;
 mod shape;
 mod source;
+mod stop;
 mod tally;
 mod target;
 mod utf16;

@@ -33,8 +33,8 @@ pub fn start(
         .spawn(move || {
             // After an interruption there is no receiver.
             let outcome = reader.read_all(&sources);
-            reader.buffer.end();
             let _ = done.send(outcome);
+            reader.buffer.end();
         })
         .map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
     Ok(outcome)
@@ -81,7 +81,10 @@ impl Reader {
         }
         let mut row = Row::default();
         loop {
-            let step = rows.next(&self.shape, &mut row).map_err(unreadable)?;
+            let step = match rows.next(&self.shape, &mut row) {
+                Err(_) if self.tally.stop.is_set() => return Err(End::Closed),
+                step => step.map_err(unreadable)?,
+            };
             if step != Step::End {
                 self.tally.count_row();
             }

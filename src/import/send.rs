@@ -39,7 +39,7 @@ pub async fn send_all(
     target: &Target,
     comparison: &Comparison,
     buffer: &Buffer,
-    reading: oneshot::Receiver<Result<(), Failure>>,
+    mut reading: oneshot::Receiver<Result<(), Failure>>,
     Pace { concurrency, is_live }: Pace,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -54,8 +54,7 @@ pub async fn send_all(
                     break Err(interrupted(false));
                 }
                 is_interrupted = true;
-                buffer.close();
-                buffer.end();
+                target.tally.stop.set();
             }
             Some(sent) = in_flight.next() => if let Err(failure) = sent { break Err(failure) },
             group = buffer.next(), if in_flight.len() < concurrency => match group {
@@ -64,6 +63,10 @@ pub async fn send_all(
             },
             now = tick.tick() => {
                 progress.update();
+                if is_interrupted && target.tally.stop.is_reading() {
+                    buffer.close();
+                    buffer.end();
+                }
                 if let Some(than) = now.checked_sub(AGE_MAX).filter(|_| is_live) {
                     buffer.release_older(than);
                 }
@@ -73,7 +76,7 @@ pub async fn send_all(
     buffer.close();
     let done = match sent {
         // The reader may wait for its source without end.
-        Ok(()) if is_interrupted => Ok(()),
+        Ok(()) if is_interrupted => reading.try_recv().unwrap_or(Ok(())),
         Ok(()) => reading.await.unwrap_or_else(|_| Err(Failure::failed("the reading thread has failed"))),
         failed => failed,
     };

@@ -1,4 +1,4 @@
-//! The state that the reading thread and the sender share: the counts, and the bad rows.
+//! The state that the reading thread and the sender share: the counts, the bad rows, and the end of reading.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,6 +7,7 @@ use csv::ByteRecord;
 
 use super::bad_rows::BadRows;
 use super::row::RawRow;
+use super::stop::Stop;
 use crate::client::Failure;
 use crate::wire::Added;
 
@@ -28,6 +29,7 @@ pub struct RowCounts {
 }
 
 pub struct Tally {
+    pub stop: Stop,
     bytes: AtomicU64,
     rows: AtomicU64,
     /// Including those that were there before.
@@ -51,6 +53,7 @@ pub struct Tally {
 impl Tally {
     pub fn new(bad_rows: Option<BadRows>) -> Self {
         Self {
+            stop: Stop::default(),
             bytes: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             stored: AtomicU64::new(0),

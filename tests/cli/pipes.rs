@@ -41,6 +41,31 @@ fn rows_of_a_pipe_are_sent_before_it_ends() {
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("2 rows: 2 items added"));
 }
 
+/// A reader takes many rows from a pipe at once, and cannot give them back.
+#[test]
+fn an_interruption_loses_no_row_that_was_taken_from_a_pipe() {
+    const ROWS: usize = 700;
+    let server = Server::start();
+    server.feature("seen", "string");
+    let mut process = follow(&server);
+    write(&mut process, "a");
+    await_that("the import has begun", || server.items("seen", "a").len() == 1);
+    let row =
+        |n: usize| format!("{{\"entity_id\":\"b\",\"timestamp\":{},\"value\":\"x\"}}\n", 1_760_000_000_000_000_000 + n);
+    let rows: String = (0..ROWS).map(row).collect();
+    // The reader gets them in one piece.
+    assert!(rows.len() < 64 << 10, "{}", rows.len());
+    let mut pipe = process.stdin.take().unwrap();
+    pipe.write_all(rows.as_bytes()).unwrap();
+    await_that("the rows are taken", || rustix::io::ioctl_fionread(&pipe).unwrap() == 0);
+    signal(&process, Signal::SIGINT);
+    let output = process.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted; all rows that were read are sent"));
+    let counted = server.ok(&["list", "count", "customer", "seen", "b"]);
+    assert!(counted.starts_with(&ROWS.to_string()), "{counted}");
+    drop(pipe);
+}
+
 #[test]
 fn an_interrupted_import_sends_rows_already_read_from_a_pipe() {
     let server = Server::start();
