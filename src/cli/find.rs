@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::output::{Format, Output};
-use super::parse::ServerOptions;
+use super::parse::{self, ServerOptions};
 use crate::client::{RawPage, Request, printable, read};
-use crate::domain::index::Scalar;
+use crate::domain::index::{OrderValue, Scalar};
 use crate::domain::{EntityType, Limit, Order, VersionLabel};
 
 /// Find bags by an index
@@ -20,6 +20,7 @@ Examples:
   liststore entity find user by_country --value GB
   liststore entity find link by_user --value 17 --value '\"rust\"' --limit 20
   liststore entity find user by_country --value GB --min 7.5 --order oldest
+  liststore entity find user by_city --value Paris --min -7d
 
 A value is JSON: 17, true, null, \"17\". Any other text is used as a string.")]
 pub(super) struct Arguments {
@@ -27,16 +28,16 @@ pub(super) struct Arguments {
     #[arg(value_parser = EntityType::new)]
     entity_type: EntityType,
     /// The index's name
-    #[arg(value_name = "INDEX", value_parser = super::parse::index_name)]
+    #[arg(value_name = "INDEX", value_parser = parse::index_name)]
     index: VersionLabel,
     /// A value for each property of the index, in order; may be given several times
     #[arg(long = "value", value_name = "VALUE", required = true, allow_hyphen_values = true, value_parser = value)]
     values: Vec<String>,
     /// Lower bound in the order of the index: a number or a time
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = bound)]
     min: Option<String>,
     /// Upper bound in the order of the index
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = bound)]
     max: Option<String>,
     /// Which end comes first: newest or oldest
     #[arg(long, default_value = "newest", value_parser = Order::parse)]
@@ -54,6 +55,14 @@ fn value(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     serde_json::to_string(text).map_err(|error| error.to_string())
+}
+
+/// A number, or a time in a person's notation. A time in RFC 3339 can be earlier or later than that of an item.
+fn bound(text: &str) -> Result<String, String> {
+    match OrderValue::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => parse::time(text).map(|at| at.to_string()),
+    }
 }
 
 /// The row of a bag in a table.

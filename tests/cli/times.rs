@@ -88,6 +88,30 @@ fn commands_take_dates_and_times_relative_to_now() {
 }
 
 #[test]
+fn bounds_of_an_index_are_numbers_or_times() {
+    let server = Server::start();
+    server.ok(&["entity-type", "create", "customer", "-o", "json"]);
+    server.ok(&["entity", "put", "customer", "u-1", r#"{"city":"Paris","score":7.5}"#, "-o", "json"]);
+    for (index, order) in [("by_city", &[][..]), ("by_score", &["--order-by", "/score"])] {
+        let create = ["index", "create", "customer", index, "--property", "/city", "--wait", "-o", "json"];
+        server.ok(&[&create[..], order].concat());
+    }
+    for (index, bounds, is_found) in [
+        ("by_city", &["--min", "-1h"][..], true),
+        ("by_city", &["--min", "2024-08-29T00:00:00Z", "--max", "+1h"], true),
+        ("by_city", &["--max", "-1h"], false),
+        ("by_score", &["--min", "-1", "--max", "7.5"], true),
+        ("by_score", &["--min", "8e0"], false),
+        ("by_score", &["--max", "1950-08-29T00:00:00Z"], true),
+    ] {
+        let found = server.ok(&[&["entity", "find", "customer", index, "--value", "Paris"], bounds].concat());
+        assert_eq!(found.contains("u-1"), is_found, "{bounds:?}: {found}");
+    }
+    let refused = server.run(&["entity", "find", "customer", "by_city", "--value", "Paris", "--min", "yesterday"]);
+    assert!(refused.status == 2 && refused.err.contains("-7d (7 days ago)"), "{refused:?}");
+}
+
+#[test]
 fn files_of_other_programs_are_read_with_their_dialect() {
     let server = Server::start();
     create(&server);
