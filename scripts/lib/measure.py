@@ -276,6 +276,19 @@ def release_binary(given):
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist" / "liststore"
 
 
+def bench_program(name, *options):
+    """The program of a benchmark of this tree."""
+    note(f"building benches/{name}.rs")
+    command = ["cargo", "bench", "--locked", "--no-run", "--bench", name, *options]
+    command += ["--message-format=json"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    for line in built.stdout.splitlines() if built.returncode == 0 else []:
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] == name:
+            return Path(message["executable"])
+    raise Failed(f"cargo bench --no-run --bench {name} failed")
+
+
 class Workspace:
     """A folder for all data, which goes with the script."""
 

@@ -15,7 +15,7 @@ use crate::access::Share;
 /// The headers of most answers, so that their list does not grow: type, tag, `Vary`, the request's ID, and one more.
 const HEADERS_USUAL: usize = 5;
 
-pub(crate) struct Response {
+pub struct Response {
     pub status: StatusCode,
     /// In the order of sending.
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -26,7 +26,7 @@ pub(crate) struct Response {
     pub reserved: Option<Share>,
 }
 
-pub(crate) enum Body {
+pub enum Body {
     Whole(Bytes),
     /// A streamed body. Only the framework makes it.
     Stream(BoxBody),

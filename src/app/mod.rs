@@ -153,6 +153,7 @@ pub struct Application {
     scheme: &'static str,
     address: SocketAddr,
     server: actix_web::dev::Server,
+    state: Arc<ApiState>,
     lists: ListPool,
     metadata: MetadataHandle,
     items: Arc<dyn crate::items::ItemStore>,
@@ -258,13 +259,15 @@ impl Application {
         let (admin, admin_listener) = open_admin_socket(settings)?.unzip();
         let listen = settings.http.listen.to_string();
         let administration = administration(settings, addresses.administration, &state, options.tls.as_ref())?;
-        let Listening { server, address, scheme } = http::listen(state, addresses.lists, admin_listener, options)
-            .map_err(|source| StartError::Bind { address: listen, source })?;
+        let Listening { server, address, scheme } =
+            http::listen(Arc::clone(&state), addresses.lists, admin_listener, options)
+                .map_err(|source| StartError::Bind { address: listen, source })?;
         let stopper = Stopper(Arc::new(watch::Sender::new(false)));
         Ok(Self {
             scheme,
             address,
             server,
+            state,
             worker,
             cleaner,
             lists,
@@ -294,6 +297,11 @@ impl Application {
             has_features: false,
             stopper: self.stopper.clone(),
         }
+    }
+
+    /// The state that answers requests, for another server in this process.
+    pub fn state(&self) -> Arc<ApiState> {
+        Arc::clone(&self.state)
     }
 
     /// Serves until a signal or the stopper ends it, and stops in order.

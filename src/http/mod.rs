@@ -12,5 +12,8 @@
 mod listen;
 mod routes;
 mod server;
+mod whole;
 
+pub use crate::api::response::{Body, Response};
 pub use listen::{Bound, ListenOptions, Listening, bind, listen, listen_for_administration};
+pub use whole::{Whole, answer_whole};
