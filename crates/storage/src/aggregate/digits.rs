@@ -34,8 +34,8 @@ fn few_digits(digits: &[u8]) -> Option<i64> {
     eight_digits(word << missing | (ZEROS >> (64 - missing)))
 }
 
-/// The number with eight digits, the first of which is the lowest byte. It adds up neighbouring digits, then pairs, then
-/// fours.
+/// The number with eight digits, of which the lowest byte is the first. It adds up neighbouring digits, then pairs,
+/// then fours.
 #[inline]
 fn eight_digits(word: u64) -> Option<i64> {
     const HIGH: u64 = u64::from_le_bytes([0xf0; 8]);
