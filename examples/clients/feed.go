@@ -30,7 +30,7 @@ func main() {
 	ctx, client := context.Background(), must(api.NewClientWithResponses(os.Args[1]))
 
 	// Answered with a problem where it is there already.
-	feature := api.FeatureInput{EntityType: "user", Name: "story_shown", ValueType: api.String, Ttl: "30d"}
+	feature := api.FeatureInput{EntityType: "user", Name: "story_shown", ValueType: api.ValueTypeString, Ttl: "30d"}
 	must(client.CreateFeatureWithResponse(ctx, nil, feature))
 
 	now := time.Now().UnixNano()

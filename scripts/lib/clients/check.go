@@ -26,7 +26,7 @@ func expect(what string, seen, expected any) {
 func main() {
 	ctx, now := context.Background(), uint64(time.Now().UnixNano())
 	client := must(api.NewClientWithResponses(os.Args[1]))
-	feature := api.FeatureInput{EntityType: "user", Name: "go", ValueType: api.Int64, Ttl: "30d"}
+	feature := api.FeatureInput{EntityType: "user", Name: "go", ValueType: api.ValueTypeInt64, Ttl: "30d"}
 	created := must(client.CreateFeatureWithResponse(ctx, nil, feature))
 	expect("created", created.StatusCode(), 201)
 	expect("the feature's name", created.JSON201.Name, "go")
