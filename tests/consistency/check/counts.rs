@@ -90,15 +90,16 @@ impl Counts<'_> {
     }
 
     /// Judges where the answer ended. All items of a complete window were read, and more than were read are in a window
-    /// that lacks some for their number. Newer ones than a window were read before it.
+    /// that lacks some for their number. Newer ones than a window were read before it. The items of the only window are
+    /// all that were read.
     fn check_end(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
         let ceiling = told.windows.iter().map(|window| window.max).max();
         let from_window_on = self.story.between(Some(window.min), ceiling);
         let read = told.items_read;
         let violation = match window.reason {
-            None => self.judged(from_window_on, read, |least, _| least <= read),
+            None if told.windows.len() > 1 => self.judged(from_window_on, read, |least, _| least <= read),
             Some(Reason::ItemsMax) => self.judged(from_window_on, read, |_, most| most > read),
-            Some(Reason::Ttl | Reason::MaxItems) => None,
+            None | Some(Reason::Ttl | Reason::MaxItems) => None,
         };
         violation.map(|violation| Violation { promise: COMPLETE, ..violation })
     }
@@ -106,6 +107,9 @@ impl Counts<'_> {
     /// Judges how many items were read: all from the first beginning of a window to the last end of one, if there was
     /// no bound.
     fn check_read(&self, told: &Aggregates) -> Option<Violation> {
+        if told.windows.len() == 1 {
+            return None;
+        }
         let floor = told.windows.iter().map(|window| window.min).min();
         let ceiling = told.windows.iter().map(|window| window.max).max();
         let read = told.items_read;
