@@ -139,8 +139,8 @@ impl Listener {
         present_revision(connection).await.map(|_| ()).map_err(Failure::into_error)
     }
 
-    /// Connects and listens, without a time limit, and directs calls to the same server. An attempt after one that timed
-    /// out may take longer.
+    /// Connects and listens, without a time limit, and directs calls to the same server. An attempt may take longer
+    /// after one that timed out.
     async fn connect(&self, connections: &Connections) -> Entered<PgListener> {
         let (mut delay, mut time_max) = (RETRY_DELAY_MIN, CONNECT_TIME_MAX);
         loop {
