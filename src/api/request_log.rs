@@ -66,7 +66,7 @@ impl RequestLog {
             tracing::warn!(target: ACCESS_TARGET, left_out, "access log lines dropped: the rate limit was reached");
         }
         let Accessed { request_id, method, operation, principal, response, took } = request(response);
-        let bytes = response.body.len().unwrap_or_default();
+        let bytes = response.body.size().unwrap_or_default();
         tracing::info!(
             target: ACCESS_TARGET,
             request_id = request_id.to_str().unwrap_or_default(),

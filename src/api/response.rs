@@ -34,7 +34,7 @@ pub enum Body {
 
 impl Body {
     /// The number of bytes, if known.
-    pub fn len(&self) -> Option<u64> {
+    pub fn size(&self) -> Option<u64> {
         match self {
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Stream(body) => match body.size() {

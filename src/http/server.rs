@@ -151,7 +151,7 @@ struct Asked<'r> {
 async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) -> Response {
     let Asked { head, started, request_id, operation, caller: principal } = asked;
     let handled = match handled {
-        Ok(response) if response.body.len().is_some_and(|bytes| bytes > SMALL_BYTES as u64) => {
+        Ok(response) if response.body.size().is_some_and(|bytes| bytes > SMALL_BYTES as u64) => {
             with_room(state, &head, operation, principal, response)
         }
         handled => handled,
@@ -210,7 +210,7 @@ fn with_room(
     }
     let holder = Holder::of(principal, is_stranger(state, principal));
     let mut share = Share::new(Arc::clone(&state.budget), holder);
-    match share.hold(response.body.len().unwrap_or_default() as usize) {
+    match share.hold(response.body.size().unwrap_or_default() as usize) {
         Ok(()) => Ok(response.reserving(Some(share))),
         Err(_exhausted) => Err(Lack::RoomForAnswer.problem()),
     }

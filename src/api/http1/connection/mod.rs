@@ -368,7 +368,7 @@ where
     /// Counts the bytes of an answer until the client has read them, in place of its reserved memory.
     pub(super) fn hold_answer(&mut self, response: &mut Response, has_content: bool) {
         let reserved = response.reserved.take();
-        let bytes = response.body.len().filter(|_| has_content).unwrap_or_default() as usize;
+        let bytes = response.body.size().filter(|_| has_content).unwrap_or_default() as usize;
         let is_long = bytes > OUTPUT_BYTES;
         let has_reserved = reserved.is_some();
         if let Some(reserved) = reserved {

@@ -26,7 +26,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         kept: bool,
     ) -> Result<(), End> {
         let no_content = *method == Method::HEAD || answer::has_no_content(response.status);
-        let length = match response.body.len() {
+        let length = match response.body.size() {
             Some(bytes) => answer::Length::Known(bytes),
             None if version == Version::HTTP_11 => answer::Length::Chunked,
             None => answer::Length::UntilTheEnd,
