@@ -123,5 +123,5 @@ fn read_results(WireResults { count, distinct, top, first, last, sum }: WireResu
 }
 
 fn text(value: Box<RawValue>) -> String {
-    value.get().to_owned()
+    Box::<str>::from(value).into()
 }

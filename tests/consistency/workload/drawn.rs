@@ -48,7 +48,10 @@ impl World {
             ValueType::Int64 => format!("-{number}"),
             // Some have no group.
             ValueType::Json => {
-                let group = (number % 5 > 0).then(|| format!("\"{GROUP_MEMBER}\":{},", number % 5)).unwrap_or_default();
+                let group = match number % 5 {
+                    0 => String::new(),
+                    group => format!("\"{GROUP_MEMBER}\":{group},"),
+                };
                 format!("{{{group}\"n\":[{number},null],\"t\":\"é{padding}\"}}")
             }
             ValueType::Bytes => {
