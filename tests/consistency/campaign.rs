@@ -28,8 +28,8 @@ const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
 const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
 /// Runs with fewer operations need not compact files.
 const OPERATIONS_TO_MERGE: usize = 3_000;
-/// Runs with fewer operations need not aggregate more items than a call reads.
-const OPERATIONS_TO_CUT: usize = 3_000;
+/// Campaigns with fewer operations need not aggregate more items than a call reads.
+const OPERATIONS_TO_CUT: usize = 12_000;
 /// The most items that a call aggregates, in some runs: fewer than many lists have, and more than sets and bounded
 /// lists have.
 const AGGREGATE_ITEMS_MAX: u64 = 60;
@@ -147,6 +147,10 @@ impl Campaign {
 
     /// Whether servers did all the work that runs must cover. A single run may miss some.
     fn made_happen(&self, tally: &Tally) -> Result<(), String> {
+        let must_be_cut = self.workload != Workload::Bags && tally.calls >= OPERATIONS_TO_CUT;
+        if must_be_cut && !tally.answered.contains_key(CUT) {
+            return Err(format!("no {CUT} was answered: {tally}"));
+        }
         // Bags alone are too small to fill files, and do not expire.
         let is_asked = self.store == Store::Embedded && self.workload != Workload::Bags;
         // Compactions do not follow a clock that steps, so they may drop nothing during the seconds of a run.
@@ -202,10 +206,6 @@ impl Campaign {
         tally
             .worth(faults.is_empty(), has_sets, self.workload)
             .map_err(|error| blame(format!("{error}\n{}", run::keep(dir, &history))))?;
-        let must_be_cut = aggregate_items_max(seed).is_some() && self.operations_per_run >= OPERATIONS_TO_CUT;
-        if must_be_cut && self.workload != Workload::Bags && !tally.answered.contains_key(CUT) {
-            return Err(blame(format!("no {CUT} was answered: {tally}")));
-        }
         Ok(tally)
     }
 
