@@ -1,7 +1,7 @@
 //! Questions that a person answers before a command does something that cannot be undone.
 //!
-//! Without a terminal there is no one to ask. Such a command then needs `--yes`, and otherwise fails before it sends
-//! any request.
+//! Without a terminal there is no one to ask. Such a command then needs `--yes`, and otherwise fails before it
+//! changes anything.
 
 use std::io::{self, IsTerminal, Write};
 

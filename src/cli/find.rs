@@ -57,7 +57,7 @@ fn value(text: &str) -> Result<String, String> {
     serde_json::to_string(text).map_err(|error| error.to_string())
 }
 
-/// A number, or a time in a person's notation. A time in RFC 3339 can be earlier or later than that of an item.
+/// A number, or a time in a person's notation. A time in RFC 3339 can be earlier or later than the time of an item.
 fn bound(text: &str) -> Result<String, String> {
     match OrderValue::parse(text) {
         Ok(_) => Ok(text.to_owned()),

@@ -46,13 +46,12 @@ pub struct Input {
 
 impl Input {
     pub fn open(source: &Source, tally: Arc<Tally>) -> io::Result<Self> {
-        let (raw, named): (Box<dyn Read + Send>, _) = match &source.path {
-            // The end of a named pipe may wait for the other one.
-            Some(path) => (Box::new(tally.stop.unless_set(|| File::open(path))?), FileCoding::by_name(path)),
+        let (file, named) = match &source.path {
+            Some(path) => (tally.stop.open(|| File::open(path))?, FileCoding::by_name(path)),
             // Without the buffer of the standard library, whose bytes an interruption would lose.
-            None => (Box::new(File::from(io::stdin().as_fd().try_clone_to_owned()?)), FileCoding::Plain),
+            None => (File::from(io::stdin().as_fd().try_clone_to_owned()?), FileCoding::Plain),
         };
-        Self::of(Counted { inner: raw, tally }, named)
+        Self::of(Counted { file, tally }, named)
     }
 
     /// A file whose bytes are not counted.
@@ -106,14 +105,15 @@ impl BufRead for Input {
     }
 }
 
-struct Counted<R> {
-    inner: R,
+struct Counted {
+    file: File,
     tally: Arc<Tally>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.tally.stop.unless_set(|| self.inner.read(buffer))?;
+        self.tally.stop.await_bytes(&self.file)?;
+        let bytes = self.file.read(buffer)?;
         self.tally.count_bytes(bytes as u64);
         Ok(bytes)
     }

@@ -73,7 +73,7 @@ impl Reader {
 
     fn read(&self, index: u32, source: &Source) -> Result<(), End> {
         let name = &source.name;
-        let unreadable = |e: Unreadable| e.of(name);
+        let unreadable = |e: Unreadable| if self.tally.stop.is_set() { End::Closed } else { End::Failed(e.of(name)) };
         let input = Input::open(source, Arc::clone(&self.tally)).map_err(|e| unreadable(e.to_string().into()))?;
         let mut rows = Rows::open(source.format, input, &self.shape, self.dialect).map_err(unreadable)?;
         if let Some(header) = rows.header() {
@@ -81,10 +81,7 @@ impl Reader {
         }
         let mut row = Row::default();
         loop {
-            let step = match rows.next(&self.shape, &mut row) {
-                Err(_) if self.tally.stop.is_set() => return Err(End::Closed),
-                step => step.map_err(unreadable)?,
-            };
+            let step = rows.next(&self.shape, &mut row).map_err(unreadable)?;
             if step != Step::End {
                 self.tally.count_row();
             }

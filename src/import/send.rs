@@ -63,7 +63,7 @@ pub async fn send_all(
             },
             now = tick.tick() => {
                 progress.update();
-                if is_interrupted && target.tally.stop.is_reading() {
+                if is_interrupted && target.tally.stop.is_opening() {
                     buffer.close();
                     buffer.end();
                 }
@@ -75,7 +75,7 @@ pub async fn send_all(
     };
     buffer.close();
     let done = match sent {
-        // The reader may wait for its source without end.
+        // The reader may wait for a writer of its source without end.
         Ok(()) if is_interrupted => reading.try_recv().unwrap_or(Ok(())),
         Ok(()) => reading.await.unwrap_or_else(|_| Err(Failure::failed("the reading thread has failed"))),
         failed => failed,

@@ -1,13 +1,20 @@
 //! Stops the reading thread without the loss of a row that it has read.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// How long a wait for bytes takes until it looks whether it must end.
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The reader ends when it next needs bytes. By then, all rows of the bytes before are in the buffer.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
-    is_reading: AtomicBool,
+    is_opening: AtomicBool,
 }
 
 impl Stop {
@@ -19,34 +26,66 @@ impl Stop {
         self.is_set.load(Ordering::SeqCst)
     }
 
-    /// Whether the reader waits for its source. It may do so without end.
-    pub fn is_reading(&self) -> bool {
-        self.is_reading.load(Ordering::SeqCst)
+    /// Whether the reader opens a source. A named pipe without a writer opens never, and no bytes of it are read yet.
+    pub fn is_opening(&self) -> bool {
+        self.is_opening.load(Ordering::SeqCst)
     }
 
-    /// Opens or reads a source, unless the reader must end.
-    pub fn unless_set<T>(&self, read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.is_reading.store(true, Ordering::SeqCst);
-        let outcome = if self.is_set() { Err(io::Error::other("the import was interrupted")) } else { read() };
-        self.is_reading.store(false, Ordering::SeqCst);
-        outcome
+    /// Opens a source, unless the reader must end.
+    pub fn open<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.is_opening.store(true, Ordering::SeqCst);
+        let opened = self.go_on().and_then(|()| open());
+        self.is_opening.store(false, Ordering::SeqCst);
+        opened
+    }
+
+    /// Waits until a source has bytes or ends. Fails if the reader must end first: no bytes are taken then.
+    pub fn await_bytes(&self, source: impl AsFd) -> io::Result<()> {
+        loop {
+            self.go_on()?;
+            match poll(&mut [PollFd::new(&source, PollFlags::IN)], Some(&LOOK_INTERVAL)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn go_on(&self) -> io::Result<()> {
+        if self.is_set() { Err(io::Error::other("the import was interrupted")) } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write, pipe};
+    use std::thread;
+
     use super::*;
 
     #[test]
-    fn nothing_is_read_once_it_is_set() {
-        let stop = Stop::default();
-        let read = stop.unless_set(|| {
-            assert!(stop.is_reading());
+    fn bytes_stay_in_a_pipe_once_it_is_set() {
+        let (stop, (mut reader, mut writer)) = (Stop::default(), pipe().unwrap());
+        writer.write_all(b"a").unwrap();
+        stop.await_bytes(&reader).unwrap();
+        reader.read_exact(&mut [0]).unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| stop.await_bytes(&reader));
             stop.set();
-            Ok(7)
+            assert!(waiting.join().unwrap().is_err(), "a wait for bytes ends");
         });
-        assert_eq!((read.unwrap(), stop.is_reading()), (7, false), "bytes that were read are not lost");
-        let again = stop.unless_set(|| Ok(7));
-        assert!(again.is_err(), "{again:?}");
+        writer.write_all(b"b").unwrap();
+        assert!(stop.await_bytes(&reader).is_err());
+        assert!(stop.open(|| Ok(7)).is_err());
+        assert_eq!(rustix::io::ioctl_fionread(&reader).unwrap(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_source_needs_no_wait() {
+        let (stop, (reader, writer)) = (Stop::default(), pipe().unwrap());
+        assert!(stop.open(|| Ok(stop.is_opening())).unwrap());
+        assert!(!stop.is_opening());
+        drop(writer);
+        stop.await_bytes(&reader).unwrap();
     }
 }

@@ -28,8 +28,8 @@ const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
 const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
 /// Runs with fewer operations need not compact files.
 const OPERATIONS_TO_MERGE: usize = 3_000;
-/// Campaigns with fewer operations need not aggregate more items than a call reads.
-const OPERATIONS_TO_CUT: usize = 12_000;
+/// Campaigns with fewer calls of bounded servers need not aggregate more items than a call reads.
+const CALLS_TO_CUT: usize = 8_000;
 /// The most items that a call aggregates, in some runs: fewer than many lists have, and more than sets and bounded
 /// lists have.
 const AGGREGATE_ITEMS_MAX: u64 = 60;
@@ -105,6 +105,8 @@ pub struct Campaign {
 pub struct Tally {
     pub runs: usize,
     pub calls: usize,
+    /// Of servers with a small bound of aggregated items.
+    pub bounded_calls: usize,
     pub kills: usize,
     pub unknown: usize,
     pub not_done: usize,
@@ -147,7 +149,7 @@ impl Campaign {
 
     /// Whether servers did all the work that runs must cover. A single run may miss some.
     fn made_happen(&self, tally: &Tally) -> Result<(), String> {
-        let must_be_cut = self.workload != Workload::Bags && tally.calls >= OPERATIONS_TO_CUT;
+        let must_be_cut = self.workload != Workload::Bags && tally.bounded_calls >= CALLS_TO_CUT;
         if must_be_cut && !tally.answered.contains_key(CUT) {
             return Err(format!("no {CUT} was answered: {tally}"));
         }
@@ -198,7 +200,8 @@ impl Campaign {
             let text = format!("{} ({} violations in all)", first.explain(&history), judged.len());
             return Err(blame(format!("{text}\n{}", run::keep(dir, &history))));
         }
-        let mut tally = Tally { kills, checking: began.elapsed(), counters, ..Tally::of(&history) };
+        let bounded_calls = if aggregate_items_max(seed).is_some() { history.calls.len() } else { 0 };
+        let mut tally = Tally { kills, bounded_calls, checking: began.elapsed(), counters, ..Tally::of(&history) };
         for fault in &faults {
             *tally.faults.entry(fault.name()).or_default() += 1;
         }
@@ -384,6 +387,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.calls += other.calls;
+        self.bounded_calls += other.bounded_calls;
         self.kills += other.kills;
         self.unknown += other.unknown;
         self.not_done += other.not_done;
@@ -400,7 +404,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, calls, kills, unknown, not_done, checking, counters, faults, answered } = self;
+        let Self { runs, calls, bounded_calls: _, kills, unknown, not_done, checking, counters, faults, answered } =
+            self;
         write!(
             f,
             "{runs} runs, {calls} calls, {kills} kills, {unknown} of unknown outcome, {not_done} not done; answered:"

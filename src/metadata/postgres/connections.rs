@@ -73,9 +73,9 @@ impl Connections {
         self.away.store(reason.map(Arc::new));
     }
 
-    /// Stores how long the attempt that reached Postgres could take. A slow one may have succeeded just in time.
+    /// Stores how long the attempt took that reached Postgres: longer than a single connection.
     pub fn set_connect_time(&self, attempt: Duration) {
-        let time_max = if attempt > CONNECT_TIME_MAX { attempt * 2 } else { attempt };
+        let time_max = attempt.clamp(CONNECT_TIME_MAX, CONNECT_TIME_MAX_IF_SLOW);
         self.connect_millis.store(time_max.as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -124,7 +124,7 @@ impl Connections {
         if self.changes.swap(changes, Ordering::AcqRel) != changes {
             pool.set_connect_options(self.hosts.options(self.present.load(Ordering::Acquire)));
         }
-        // A new connection that is slow says nothing about the others, which calls may be using.
+        // If a new connection is slow, the existing ones may still work, and calls may be using them.
         let is_new = pool.num_idle() == 0 && pool.size() < self.count_max;
         let connection = match timeout(patience, pool.acquire()).await {
             Ok(Ok(connection)) => connection,
@@ -212,10 +212,7 @@ impl Connections {
 
 /// Each call bounds its time.
 fn new_pool(options: PgConnectOptions, count_max: u32) -> PgPool {
-    PgPoolOptions::new()
-        .max_connections(count_max)
-        .acquire_timeout(CONNECT_TIME_MAX_IF_SLOW * 2)
-        .connect_lazy_with(options)
+    PgPoolOptions::new().max_connections(count_max).acquire_timeout(CONNECT_TIME_MAX_IF_SLOW).connect_lazy_with(options)
 }
 
 /// A connection in use. Unless its work is [finished](Self::finished), drop closes it in its current state.

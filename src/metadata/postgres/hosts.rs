@@ -31,7 +31,8 @@ type Server = (Host, PgConnectOptions);
 /// Why no server was connected.
 pub(super) struct Unconnected {
     pub error: MetadataError,
-    /// Whether every server took too long, so that a longer attempt may succeed.
+    /// Whether every server took too long, so that a longer attempt may succeed. If one of several answers, the silent
+    /// ones may be gone, and longer attempts would delay the change to another server.
     pub is_slow: bool,
 }
 

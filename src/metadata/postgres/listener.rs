@@ -144,10 +144,11 @@ impl Listener {
     async fn connect(&self, connections: &Connections) -> Entered<PgListener> {
         let (mut delay, mut time_max) = (RETRY_DELAY_MIN, CONNECT_TIME_MAX);
         loop {
+            let began = Instant::now();
             match self.try_connect(time_max).await {
                 Ok((number, listener)) => {
                     connections.set_host(number);
-                    connections.set_connect_time(time_max);
+                    connections.set_connect_time(began.elapsed());
                     connections.set_away(None);
                     self.metrics.connections.inc();
                     return listener;
@@ -186,7 +187,7 @@ impl Listener {
         // its time.
         let pool = PgPoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(CONNECT_TIME_MAX_IF_SLOW * 2)
+            .acquire_timeout(CONNECT_TIME_MAX_IF_SLOW * 3)
             .max_lifetime(None)
             .idle_timeout(None)
             .connect_lazy_with(self.hosts.options(number));

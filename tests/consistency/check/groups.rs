@@ -60,7 +60,7 @@ pub fn check_groups(value_type: ValueType, groups: &Groups) -> Fits {
     }
 }
 
-/// No group among the others comes before the last one that is shown.
+/// No hidden group comes before the last visible group.
 fn check_others(value_type: ValueType, groups: &Groups, last: (&str, u64), others: &Group) -> Fits {
     let mut counts: HashMap<String, u64> = HashMap::new();
     for (value, count) in &others.results.values {
