@@ -77,8 +77,8 @@ fn check_reason(expiry: &Expiry<'_>, (list, call): (&ListName, &Call), told: &Ag
     if fits { Ok(()) } else { Err((COMPLETE, detail())) }
 }
 
-/// A call reads all items of its windows, and of one window no others. Of a list that shows only a part of its items, it
-/// also reads all newer items.
+/// A call reads all items of its windows, and of one window no others. Of a list that shows only a part of its items,
+/// it also reads all newer items.
 fn check_read(history: &History, list: &ListName, told: &Aggregates) -> Fits {
     let Aggregates { windows, items_read, .. } = told;
     if *items_read > history.items_max() {

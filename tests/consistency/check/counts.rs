@@ -69,8 +69,8 @@ impl Counts<'_> {
         judged(&counted, *index, call, *promises, count, fits)
     }
 
-    /// Judges the count of all items of a window, the count of skipped items, and the count of each value whose items are
-    /// not clear. Of a window that may lack items, nothing has to be there.
+    /// Judges the count of all items of a window, the count of skipped items, and the count of each value whose items
+    /// are not clear. Of a window that may lack items, nothing has to be there.
     fn check_window(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
         let is_cut = window.is_cut(told.items_read, self.story.items_max());
         let fits = |count: u64| move |least: u64, most: u64| (is_cut || least <= count) && count <= most;
