@@ -18,7 +18,7 @@ pub const NO_ZONE: &str = "some timestamps have no time zone and were read as UT
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowCounts {
     pub rows: u64,
-    /// Stored items, except those that are known to have been there.
+    /// Stored items, except items that are known to have been there.
     pub added: u64,
     /// Items that were in their list before. Only compared items count.
     pub already_there: u64,
@@ -32,7 +32,7 @@ pub struct Tally {
     pub stop: Stop,
     bytes: AtomicU64,
     rows: AtomicU64,
-    /// Including those that were there before.
+    /// Including items that were there before.
     stored: AtomicU64,
     already_there: AtomicU64,
     compared: AtomicU64,

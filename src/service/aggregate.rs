@@ -20,7 +20,7 @@ const ANSWERS: usize = 4;
 /// The most plans that a call keeps.
 const PLANS_MAX: usize = 64;
 
-/// What the aggregations of one call share.
+/// The memory and plans that all aggregations of one call share.
 #[derive(Default)]
 pub(crate) struct SharedPlans<'r> {
     /// Of the one that has much memory.
@@ -56,7 +56,7 @@ impl Service {
     /// Aggregates items of one list, of a version that is known, to JSON. The caller has taken one item of it.
     ///
     /// Nearly all aggregations need little memory, so that it need not be reserved for each: one that needs more is
-    /// begun again. Of those that belong to one call, one at a time has more. They also share their plans.
+    /// begun again. Of the aggregations of one call, one at a time has more. They also share their plans.
     pub(crate) async fn aggregate<'r>(
         &self,
         caller: &Caller,

@@ -38,7 +38,7 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
     page.open("about:blank").await;
 }
 
-/// Of a feature that the page has not read yet, too, it says what a purge removes.
+/// The question also names the removed items of a feature that the page has not read yet.
 pub async fn a_purge_beyond_the_known_features_tells_what_goes(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;

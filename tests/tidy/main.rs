@@ -14,7 +14,7 @@ use liststore_testkit::language as phrases;
 use sources::{Source, package_files, packages, rust_files};
 
 /// The siblings that each module of the server may name: `main → cli → app → http → operations → api
-/// → service → {actors, backup} → {access, items, metadata} → domain`, with `wire` beside them.
+/// → service → {actors, backup} → {access, items, metadata} → domain`, with `wire` next to them.
 const MAY_USE: [(&str, &[&str]); 30] = [
     ("domain", &[]),
     ("items", &["domain", "tls_files"]),

@@ -1,7 +1,7 @@
 //! The rules for every answer with aggregates, independent of other calls: its functions agree with each other, its
 //! windows agree where they overlap, and its values were added. Whether the values were there at one moment is judged
-//! like a page ([`super::windows`], [`super::clusters`]), and each count like that of Count List Items
-//! ([`super::counts`]).
+//! like a page ([`super::windows`], [`super::clusters`]), and each count like a count of Count List
+//! Items ([`super::counts`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -58,7 +58,7 @@ fn check_bounds(as_of: u64, asked: &AskedWindow, window: &Aggregated) -> Fits {
     if fits { Ok(()) } else { Err(("bounds are kept", format!("{min}..={max} for {asked:?} as of {as_of}"))) }
 }
 
-/// A window that begins before the oldest visible moment lacks items for the TTL, whatever else it lacks. A bound of
+/// A window that begins before the oldest visible moment lacks items for the TTL, next to any other reason. A bound of
 /// items is a reason only if it was reached.
 fn check_reason(expiry: &Expiry<'_>, (list, call): (&ListName, &Call), told: &Aggregates, window: &Aggregated) -> Fits {
     // An item at the beginning of the window would expire then.

@@ -1,4 +1,4 @@
-//! The rules for the groups of an answer: the groups with the most items, in order, and all others as one.
+//! The rules for the groups of an answer: the groups with the most items, in order, and the remaining groups as one.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};

@@ -60,7 +60,7 @@ pub fn aggregated(min: u64, max: u64, text: &str) -> Aggregated {
     Aggregated { min: at(min), max: at(max), reason: None, skipped: 0, results: results(text), groups: None }
 }
 
-/// The groups of a window by value, each with [`results`]. The group `""` is all others.
+/// The groups of a window by value, each with [`results`]. The group `""` has the remaining groups.
 pub fn by_value(min: u64, max: u64, max_groups: usize, shown: &[(&str, &str)]) -> Aggregated {
     let group = |(value, text): &(&str, &str)| {
         let (value, results) = ((!value.is_empty()).then(|| format!("{value:?}")), results(text));
@@ -138,7 +138,7 @@ impl Script {
         self.aggregated(span, windows.iter().map(|(min, max, text)| aggregated(*min, *max, text)).collect())
     }
 
-    /// One window has the items of all others.
+    /// One window has the items of every other window.
     pub fn aggregated(self, span: (u64, u64), windows: Vec<Aggregated>) -> Self {
         let items_read = windows.iter().map(|window| window.results.count + window.skipped).max().unwrap_or(0);
         self.aggregated_of(span, windows, items_read)
