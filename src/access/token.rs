@@ -113,19 +113,29 @@ impl<'t> Presented<'t> {
 }
 
 /// Whether a text holds an API key, or a token of an identity provider, whole or cut. Logs must not have such a text.
+///
+/// The beginning of a key and of a token is no secret, so a text without it reveals as much.
 pub fn holds_a_secret(text: &[u8]) -> bool {
     /// Less of a secret is worth nothing.
     const CHARS_MIN: usize = 16;
-    /// A token's header and its claims, `{"` in Base64 each.
-    const TOKEN: (&[u8], &[u8]) = (b"eyJ", b".eyJ");
+    /// The start of a token's claims: a point, and `{"` in Base64.
+    const CLAIMS: &[u8] = b".eyJ";
     let is_key = |rest: &[u8]| {
         let Some(rest) = rest.strip_prefix(PREFIX.as_bytes()) else { return false };
         let Some((id, rest)) = rest.split_at_checked(KeyId::LEN) else { return false };
         let Some(secret) = rest.strip_prefix(b"_").and_then(|rest| rest.get(..CHARS_MIN)) else { return false };
         id.iter().chain(secret).all(u8::is_ascii_alphanumeric)
     };
-    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
-    (0..text.len()).any(|at| is_key(&text[at..])) || (has(TOKEN.0) && has(TOKEN.1))
+    // Hexadecimal digits of one case are a digest, which many callers send as an ID.
+    let is_whole_secret = |run: &[u8]| {
+        run.len() >= SECRET_LEN
+            && run.iter().any(u8::is_ascii_uppercase)
+            && run.iter().any(u8::is_ascii_lowercase)
+            && run.iter().any(u8::is_ascii_digit)
+    };
+    (0..text.len()).any(|at| is_key(&text[at..]))
+        || text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_whole_secret)
+        || text.windows(CLAIMS.len()).any(|window| window == CLAIMS)
 }
 
 #[cfg(test)]
@@ -149,14 +159,35 @@ mod tests {
     fn a_secret_is_found_within_a_text() {
         let key = Secret::generate().unwrap().expose().to_owned();
         let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl";
-        for secret in
-            [key.clone(), format!("id-{key}-1"), key[..50].to_owned(), key.replace("ls_", "ls_ls_"), token.into()]
-        {
+        let secret_alone = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg42AqlD";
+        for secret in [
+            key.clone(),
+            format!("id-{key}-1"),
+            key[..50].to_owned(),
+            key.replace("ls_", "ls_ls_"),
+            token.into(),
+            // Without their beginning, which anyone can write again.
+            format!("0123456789ab_{secret_alone}"),
+            format!("ab_{secret_alone}-1"),
+            secret_alone[..SECRET_LEN].to_owned(),
+            token[5..].to_owned(),
+        ] {
             assert!(holds_a_secret(secret.as_bytes()), "{secret}");
         }
-        for harmless in
-            ["", "ls_", "a-1_~!", "0af7651916cd43dd8448eb211c80319c", &key[..20], &key[3..], "eyJ", "tls_1.3"]
-        {
+        let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        for harmless in [
+            "",
+            "ls_",
+            "a-1_~!",
+            "0af7651916cd43dd8448eb211c80319c",
+            digest,
+            &digest.to_uppercase(),
+            &key[..20],
+            &secret_alone[..SECRET_LEN - 1],
+            "eyJ",
+            "tls_1.3",
+            "Root=1-67891233-abcdef012345678912345678;Parent=53995c3f42cd8ad8;Sampled=1",
+        ] {
             assert!(!holds_a_secret(harmless.as_bytes()), "{harmless}");
         }
     }

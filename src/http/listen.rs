@@ -313,9 +313,10 @@ struct Dispatched {
 /// The first segments of the paths of lists and bags.
 const LOAD: [&str; 2] = ["/v1/lists", "/v1/entities"];
 
-/// The start and ends of the paths that find bags. A type or an index with one of these names takes the same fast
-/// route.
-const FINDS: (&str, [&str; 2]) = ("/v1/entity-types/", ["/entities", "/entities:find"]);
+/// The start and ends of the paths that find bags, whose colon may be encoded. A type or an index with one of these
+/// names takes the same fast route.
+const FINDS: (&str, [&str; 4]) =
+    ("/v1/entity-types/", ["/entities", "/entities:find", "/entities%3Afind", "/entities%3afind"]);
 
 fn is_load(path: &str) -> bool {
     LOAD.iter().any(|begin| path.starts_with(begin))
@@ -401,6 +402,9 @@ mod tests {
             let path = row.path_of(&["a", "b", "c"]);
             assert_eq!(is_hot(&path), expected, "{path}");
             assert_eq!(is_hot(&format!("{path}?value=%221%22&min=/entities")), expected, "{path}");
+            for colon in ["%3A", "%3a"] {
+                assert_eq!(is_hot(&path.replace(':', colon)), expected, "{path}, {colon}");
+            }
         }
     }
 }
