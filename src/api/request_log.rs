@@ -70,7 +70,7 @@ impl RequestLog {
         tracing::info!(
             target: ACCESS_TARGET,
             request_id = request_id.to_str().unwrap_or_default(),
-            method = method.map_or("none", Method::as_str),
+            method = method.map_or("none", method_name),
             path = operation.map_or("none", |operation| operation.path),
             status,
             took_us = took.as_micros() as u64,
@@ -126,7 +126,7 @@ impl RequestLog {
             return;
         }
         let (operation, path) = (label(operation), operation.map_or("none", |id| id.row().path));
-        let method = method.as_str();
+        let method = method_name(method);
         let (request_id, status, took_us) = (text(request_id), status.as_u16(), took.as_micros() as u64);
         tracing::debug!(request_id, operation, method, path, status, took_us, "answered");
     }
@@ -151,6 +151,22 @@ impl RequestLog {
 }
 
 /// A field of each line instead of a span, so that fields are flat in JSON.
+/// The name of a standard method (RFC 9110, RFC 5789). Any other text is the caller's, and may hold a secret.
+fn method_name(method: &Method) -> &str {
+    let standard = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::CONNECT,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::PATCH,
+    ];
+    if standard.contains(method) { method.as_str() } else { "other" }
+}
+
 fn text(request_id: &HeaderValue) -> &str {
     request_id.to_str().unwrap_or_default()
 }
@@ -261,6 +277,13 @@ mod tests {
         // A late thread counts in the current second.
         assert_eq!(wanted(8, 1), [None]);
         assert_eq!(wanted(10, 1), [Some(2)]);
+    }
+
+    #[test]
+    fn a_method_that_is_not_standard_is_not_logged() {
+        assert_eq!([&Method::GET, &Method::PATCH].map(method_name), ["GET", "PATCH"]);
+        let secret = Method::from_bytes(b"ls_0123456789abcdef").unwrap();
+        assert_eq!(method_name(&secret), "other");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod replay;
+pub mod restored;
 mod signals;
 mod steps;
 mod stores;
@@ -246,7 +247,9 @@ impl Application {
             .map_err(StartError::Metrics)?,
         );
         if data_dir.is_some() {
-            replay::repeat(&settings.items.embedded.dir, &state, &lists, &metadata).await?;
+            let dir = &settings.items.embedded.dir;
+            restored::note(dir, &lists, &metadata).await;
+            replay::repeat(dir, &state, &lists, &metadata).await?;
         }
         let worker = Worker::new(jobs, lists.clone(), settle(settings), answered_by(&state));
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);

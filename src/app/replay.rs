@@ -20,7 +20,7 @@ use crate::service::Repeated;
 const NAME: &str = "replay.ndjson";
 /// The file's name after all entries are repeated.
 const DONE_NAME: &str = "replay.ndjson.done";
-/// How long the stores may take to become ready for the repetition.
+/// How long the stores may take to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Repeats the entries of the file, if it exists. A failure refuses the start: no client may read an erased entity or
@@ -38,12 +38,8 @@ pub(super) async fn repeat(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(0, error.to_string())),
     };
-    let give_up = Instant::now() + READY_TIMEOUT;
-    while !api::is_ready(lists, metadata) {
-        if Instant::now() > give_up {
-            return Err(failed(0, "the stores are not ready".to_owned()));
-        }
-        sleep(READY_LOOK_INTERVAL).await;
+    if !await_ready(lists, metadata).await {
+        return Err(failed(0, "the stores are not ready".to_owned()));
     }
     let (mut done, mut left_out) = (0, 0);
     for (number, line) in (1..).zip(lines) {
@@ -62,4 +58,16 @@ pub(super) async fn repeat(
     renamed.map_err(|error| failed(0, error.to_string()))?;
     tracing::info!(file = %path.display(), done, left_out, "replayed the audit trail of the former store");
     Ok(())
+}
+
+/// Waits until the stores can be used. False if they cannot after some time.
+pub(super) async fn await_ready(lists: &ListPool, metadata: &MetadataHandle) -> bool {
+    let give_up = Instant::now() + READY_TIMEOUT;
+    while !api::is_ready(lists, metadata) {
+        if Instant::now() > give_up {
+            return false;
+        }
+        sleep(READY_LOOK_INTERVAL).await;
+    }
+    true
 }

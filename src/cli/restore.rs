@@ -12,6 +12,7 @@ use super::backup::{backups_in, is_ahead, stamp};
 use super::check;
 use super::failure::Failure;
 use super::output::{Format, FormatOption, Output, counted};
+use crate::app::restored::{self, Restored};
 use crate::domain::{Clock, SystemClock, Timestamp};
 use crate::items::embedded::{Disk, LockGuard, RealDisk};
 
@@ -90,6 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(failure);
         }
     };
+    leave_note(&staging, &from)?;
     complete(dir, &staging)?;
     if arguments.format.output == Format::Table {
         let mut output = Output::open();
@@ -232,6 +234,15 @@ fn named_backups(folder: &Path, data_dir: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Leaves a note of the restore, which the first server writes to its audit trail.
+fn leave_note(staging: &Path, from: &str) -> Result<(), Failure> {
+    let path = staging.join(restored::NAME);
+    let note = Restored { at: SystemClock.now().to_string(), from: from.to_owned() };
+    let text = serde_json::to_string(&note).map_err(|error| Failure::failed(error.to_string()))?;
+    let written = fs::write(&path, text).and_then(|()| File::open(&path)?.sync_all());
+    written.map_err(cannot("write", &path))
 }
 
 /// Moves the restored files to their places, the one that makes them a store last.

@@ -202,3 +202,27 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     }
     assert!(data_in(&server.dir).join("replay.ndjson.done").exists());
 }
+
+/// One entry, by the first start on the restored store.
+#[test]
+fn a_restore_is_in_the_audit_trail() {
+    let server = Server::start();
+    let backup_dir = TempDir::new().unwrap();
+    said(&mut backup(&server, &data_in(&backup_dir))).ok();
+    drop(server);
+    let dir = TempDir::new().unwrap();
+    let (from, to) = (data_in(&backup_dir), data_in(&dir));
+    run(&["restore", text(&from), "--data-dir", text(&to)]).ok();
+    let entries = |server: &Server| {
+        let trail = server.ok(&["audit", "--action", "restore_backup", "-o", "ndjson"]);
+        trail.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    let first = entries(&server);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(first[0]["after"]["from"], text(&from));
+    assert!(!to.join("restored.json").exists());
+    let (_, _, dir) = server.end(Signal::SIGTERM);
+    let server = Server::start_in(dir, "127.0.0.1:0", &[]);
+    assert_eq!(entries(&server), first);
+}

@@ -10,18 +10,21 @@ use serde_json::Value as Json;
 use super::record::{Broken, author};
 use crate::domain::{Author, Revision, Timestamp};
 
-/// The operation that makes a change.
+/// What makes a change: an operation, or the restore of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerAction(&'static str);
 
 impl ServerAction {
+    /// A server's first start on a restored store. It is no operation, since the command works without a server.
+    pub const RESTORE_BACKUP: Self = Self("restore_backup");
+
     pub fn of(operation: &'static Row) -> Self {
         Self(operation.name)
     }
 
-    /// The operation of a stored name, if there is one.
+    /// The action of a stored name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
-        operations::NAMES.iter().copied().find(|known| *known == name).map(Self)
+        operations::NAMES.iter().copied().chain([Self::RESTORE_BACKUP.0]).find(|known| *known == name).map(Self)
     }
 
     pub fn as_str(self) -> &'static str {

@@ -122,6 +122,7 @@ const ACTIONS = {
   create_key: ["created the key", "good"], rotate_key: ["rotated the key", ""], revoke_key: ["revoked the key", "bad"],
   purge: ["started a purge of", "bad"], erase_entity: ["erased", "bad"],
   resize_pool: ["resized the", ""], change_log: ["changed the", ""], create_backup: ["created a", "good"],
+  restore_backup: ["restored from a", "good"],
   clean_indexes: ["started to clean indexes of", ""], update_job: ["changed the rate of", ""],
   pause_job: ["paused", ""], resume_job: ["resumed", ""], cancel_job: ["cancelled", "bad"],
 };
