@@ -57,11 +57,13 @@ fn value(text: &str) -> Result<String, String> {
     serde_json::to_string(text).map_err(|error| error.to_string())
 }
 
-/// A number, or a time in a person's notation. A time in RFC 3339 can be earlier or later than the time of an item.
+/// A number, or a time in a person's notation, with quotes as in a bag or without. A time may be earlier or later than
+/// the time of an item.
 fn bound(text: &str) -> Result<String, String> {
+    let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     match OrderValue::parse(text) {
         Ok(_) => Ok(text.to_owned()),
-        Err(_) => parse::time(text).map(|at| at.to_string()),
+        Err(_) => parse::time_of_any_year(text),
     }
 }
 

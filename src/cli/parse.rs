@@ -140,12 +140,23 @@ pub(super) struct VersionOption {
 
 /// A time in a person's notation. A text without a time zone is UTC, which is noted once.
 pub(super) fn time(text: &str) -> Result<Timestamp, String> {
-    static NOTED: Once = Once::new();
     let read = TimeReader::at(SystemClock.now()).text(text)?;
-    if read.is_utc_assumed {
+    note_utc(text, read.is_utc_assumed);
+    Ok(read.at)
+}
+
+/// The same for the bound of an index, which may be a time of any year. Returns RFC 3339.
+pub(super) fn time_of_any_year(text: &str) -> Result<String, String> {
+    let (at, is_utc_assumed) = TimeReader::at(SystemClock.now()).of_any_year(text)?;
+    note_utc(text, is_utc_assumed);
+    Ok(at)
+}
+
+fn note_utc(text: &str, is_utc_assumed: bool) {
+    static NOTED: Once = Once::new();
+    if is_utc_assumed {
         NOTED.call_once(|| eprintln!("note: {} has no time zone and is read as UTC", printable(text.trim())));
     }
-    Ok(read.at)
 }
 
 pub(super) fn index_name(text: &str) -> Result<VersionLabel, String> {

@@ -5,8 +5,8 @@ use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::Offset;
 
-use super::TypedTime;
-use super::zone::{Zone, in_range, offset, resolve};
+use super::Moment;
+use super::zone::{Zone, offset, resolve};
 
 /// Why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ fn why(text: &str) -> Refused {
 const MISSING: [&str; 7] = ["null", "none", "nan", "nat", "n/a", "na", "\\n"];
 
 /// Reads a text in its own zone, otherwise in `zone`, otherwise in UTC.
-pub fn read(text: &str, zone: Option<&Zone>) -> Result<TypedTime, Refused> {
+pub fn read(text: &str, zone: Option<&Zone>) -> Result<Moment, Refused> {
     if text.is_empty() {
         return Err(why("the timestamp is empty"));
     }
@@ -66,16 +66,16 @@ fn zone_of(text: &str) -> Result<Offset, Refused> {
 }
 
 /// A text that begins with the name of a weekday.
-fn named(text: &str, zone: Option<&Zone>) -> Result<TypedTime, Refused> {
+fn named(text: &str, zone: Option<&Zone>) -> Result<Moment, Refused> {
     if text.contains(":60") {
         return Err(leap_second());
     }
     if let Ok(at) = rfc2822::parse(text) {
-        return Ok(in_range(at.timestamp())?.into());
+        return Ok(at.timestamp().into());
     }
     let read = |format: &str| strtime::parse(format, text).ok();
     if let Some(at) = read("%a %b %d %H:%M:%S %z %Y").and_then(|parsed| parsed.to_timestamp().ok()) {
-        return Ok(in_range(at)?.into());
+        return Ok(at.into());
     }
     match read("%a %b %d %H:%M:%S %Y").and_then(|parsed| parsed.to_datetime().ok()) {
         Some(civil) => Ok(resolve(civil, None, zone)?),

@@ -2,8 +2,8 @@
 
 use jiff::fmt::strtime::{self, BrokenDownTime};
 
-use super::TypedTime;
 use super::zone::{Zone, in_range, resolve};
+use super::{Moment, TypedTime};
 
 /// A description of a form, such as `%m/%d/%Y %H:%M`.
 #[derive(Debug, Clone)]
@@ -30,9 +30,9 @@ impl TimeFormat {
         }
         let read = strtime::parse(&self.0, text).map_err(refused)?;
         if has_moment(&read) {
-            return Ok(in_range(read.to_timestamp().map_err(refused)?)?.into());
+            return in_range(read.to_timestamp().map_err(refused)?.into());
         }
-        resolve(read.to_datetime().map_err(refused)?, None, zone)
+        in_range(resolve(read.to_datetime().map_err(refused)?, None, zone)?)
     }
 }
 

@@ -41,6 +41,19 @@ pub struct TypedTime {
     pub is_utc_assumed: bool,
 }
 
+/// A moment of any year, before it is a timestamp.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    at: jiff::Timestamp,
+    is_utc_assumed: bool,
+}
+
+impl From<jiff::Timestamp> for Moment {
+    fn from(at: jiff::Timestamp) -> Self {
+        Self { at, is_utc_assumed: false }
+    }
+}
+
 impl From<Timestamp> for TypedTime {
     fn from(at: Timestamp) -> Self {
         Self { at, is_utc_assumed: false }
@@ -62,6 +75,9 @@ impl TimeReader {
         if let Some(format) = &self.format {
             return format.read(text, self.zone.as_ref());
         }
+        // The console shows a time and how long ago it was.
+        let with_words = self.now.and_then(|now| text.split_once(" · ").filter(|(_, words)| is_in_words(words, now)));
+        let text = with_words.map_or(text, |(at, _)| at);
         // The two forms of nearly all files.
         let is_integer = text.bytes().all(|byte| byte.is_ascii_digit());
         let is_plain = !is_integer || self.unit == TimestampUnit::Ns && self.now.is_none();
@@ -76,7 +92,27 @@ impl TimeReader {
         if let Some(number) = unit::Number::of(text) {
             return self.number(&number).map(TypedTime::from);
         }
-        calendar::read(text, self.zone.as_ref()).map_err(|error| self.refusal(text, error))
+        zone::in_range(calendar::read(text, self.zone.as_ref()).map_err(|error| self.refusal(text, error))?)
+    }
+
+    /// Reads a text that may also be a date before 1970 or after 2286, as properties of bags have. Returns it in RFC
+    /// 3339, and whether it was read as UTC.
+    pub fn of_any_year(&self, text: &str) -> Result<(String, bool), String> {
+        let refused = match self.text(text) {
+            Ok(read) => return Ok((read.at.to_string(), read.is_utc_assumed)),
+            Err(refused) => refused,
+        };
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(refused);
+        }
+        let Ok(Moment { at, is_utc_assumed }) = calendar::read(text.trim(), self.zone.as_ref()) else {
+            return Err(refused);
+        };
+        // A year of RFC 3339 has four digits, and an offset may lead out of them.
+        Some(at.to_string())
+            .filter(|at| at.starts_with(|c: char| c.is_ascii_digit()))
+            .map(|at| (at, is_utc_assumed))
+            .ok_or(refused)
     }
 
     /// Reads raw JSON: a string or a number.
@@ -134,6 +170,10 @@ impl TimeReader {
              (--timestamp-unit {option}); --timestamp-format names any other form"
         )
     }
+}
+
+fn is_in_words(text: &str, now: Timestamp) -> bool {
+    relative::in_words(text, now).is_some_and(|read| read.is_ok())
 }
 
 #[cfg(test)]

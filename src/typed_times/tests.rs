@@ -9,6 +9,7 @@ struct Table {
     now: String,
     files: Vec<Spelling>,
     typed: Vec<Spelling>,
+    bounds: Vec<Spelling>,
 }
 
 #[derive(Deserialize)]
@@ -20,6 +21,26 @@ struct Spelling {
     #[serde(default)]
     assumes_utc: bool,
     refused: Option<String>,
+}
+
+/// Without the zeros at the end of the decimals.
+fn short(at: &str) -> String {
+    at.strip_suffix('Z').unwrap().trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[test]
+fn a_bound_of_an_index_may_be_a_time_of_any_year() {
+    let table: Table = serde_json::from_str(include_str!("../../tests/support/typed_times.json")).unwrap();
+    let typed = TimeReader::at(Timestamp::parse(&table.now).unwrap());
+    for Spelling { form, text, at, assumes_utc, refused } in table.bounds {
+        match (typed.of_any_year(&text), at, refused) {
+            (Ok((read, is_utc_assumed)), Some(at), None) => {
+                assert_eq!((short(&read), is_utc_assumed), (short(&at), assumes_utc), "{form}: {text:?}");
+            }
+            (Err(error), None, Some(part)) => assert!(error.contains(&part), "{form}: {text:?}: {error}"),
+            (read, at, refused) => panic!("{form}: {text:?}: {read:?}, expected {at:?} or {refused:?}"),
+        }
+    }
 }
 
 fn file() -> TimeReader {

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-use super::TypedTime;
+use super::{Moment, TypedTime};
 use crate::domain::Timestamp;
 
 /// The time zone of texts that name none.
@@ -55,11 +55,11 @@ pub fn offset(text: &str) -> Option<Offset> {
 }
 
 /// The moment of a date and time of day: at its own offset, in the zone, or in UTC.
-pub fn resolve(civil: DateTime, offset: Option<Offset>, zone: Option<&Zone>) -> Result<TypedTime, String> {
+pub fn resolve(civil: DateTime, offset: Option<Offset>, zone: Option<&Zone>) -> Result<Moment, String> {
     let out_of_range = |_: jiff::Error| RANGE.to_owned();
     let Some(Zone { name, zone }) = zone.filter(|_| offset.is_none()) else {
         let at = offset.unwrap_or(Offset::UTC).to_timestamp(civil).map_err(out_of_range)?;
-        return Ok(TypedTime { at: in_range(at)?, is_utc_assumed: offset.is_none() });
+        return Ok(Moment { at, is_utc_assumed: offset.is_none() });
     };
     let moment = zone.to_ambiguous_timestamp(civil);
     match moment.offset() {
@@ -71,13 +71,14 @@ pub fn resolve(civil: DateTime, offset: Option<Offset>, zone: Option<&Zone>) -> 
             return Err(format!("{civil} occurs twice in {name}, where clocks are set back: write an offset"));
         }
     }
-    Ok(in_range(moment.unambiguous().map_err(out_of_range)?)?.into())
+    Ok(Moment { at: moment.unambiguous().map_err(out_of_range)?.timestamp(), is_utc_assumed: false })
 }
 
 const RANGE: &str = "a timestamp must be from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39.999999999Z";
 
 /// A moment as a timestamp, which has bounds.
-pub fn in_range(at: jiff::Timestamp) -> Result<Timestamp, String> {
+pub fn in_range(Moment { at, is_utc_assumed }: Moment) -> Result<TypedTime, String> {
     let nanos = u64::try_from(at.as_nanosecond()).map_err(|_| RANGE.to_owned())?;
-    Timestamp::from_nanos(nanos).map_err(|_| RANGE.to_owned())
+    let at = Timestamp::from_nanos(nanos).map_err(|_| RANGE.to_owned())?;
+    Ok(TypedTime { at, is_utc_assumed })
 }

@@ -103,6 +103,10 @@ fn bounds_of_an_index_are_numbers_or_times() {
         ("by_score", &["--min", "-1", "--max", "7.5"], true),
         ("by_score", &["--min", "8e0"], false),
         ("by_score", &["--max", "1950-08-29T00:00:00Z"], true),
+        ("by_score", &["--max", "1950-08-29"], true),
+        ("by_score", &["--max", "\"1950-08-29T00:00:00Z\""], true),
+        ("by_city", &["--min", "3 hours ago"], true),
+        ("by_city", &["--max", "3 hours ago"], false),
     ] {
         let found = server.ok(&[&["entity", "find", "customer", index, "--value", "Paris"], bounds].concat());
         assert_eq!(found.contains("u-1"), is_found, "{bounds:?}: {found}");

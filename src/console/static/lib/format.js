@@ -1,7 +1,7 @@
 // Numbers, times and sizes in words. All times have seconds and a zone, and one switch changes the zone of all of them.
 
 import { createStore } from "./store.js";
-import { DURATION_SECS_MAX, durationSecs, readTime } from "./times.js";
+import { DURATION_SECS_MAX, durationSecs, readTime, timeOfAnyYear } from "./times.js";
 
 export { rfc3339 } from "./times.js";
 
@@ -48,6 +48,16 @@ export const millisOf = (text) => {
   return ns === null ? NaN : Number(ns / 1000000n);
 };
 export const nowNanos = () => BigInt(Date.now()) * 1000000n;
+
+const NUMBER = /^-?\d+(\.\d+)?([eE][-+]?\d+)?$/;
+
+/** A bound in the order by a property, as text for the server: a number or a time of any year, with quotes as in a bag or without. */
+export function readOrderBound(typed, now = nowNanos()) {
+  const text = typed.trim().replace(/^"(.*)"$/s, "$1");
+  if (!text || NUMBER.test(text)) return { text };
+  const { ns, error } = timeOfAnyYear(text, now);
+  return error ? { error } : { text: rfc3339(ns) };
+}
 
 /** Reads a bound as people write it. An empty text is no bound. */
 export const readMoment = (text, now = nowNanos()) => (text.trim() ? readTime(text, now) : { ns: null });

@@ -11,8 +11,9 @@ const LEAP = "Unix time has no leap seconds: write second 59 instead of 60";
 
 /** RFC 3339 in UTC with nine decimals. */
 export function rfc3339(ns) {
-  const text = new Date(Number(ns / SECOND_NS) * 1000).toISOString().slice(0, 19);
-  return `${text}.${String(ns % SECOND_NS).padStart(9, "0")}Z`;
+  const decimals = ((ns % SECOND_NS) + SECOND_NS) % SECOND_NS;
+  const text = new Date(Number((ns - decimals) / SECOND_NS) * 1000).toISOString().slice(0, 19);
+  return `${text}.${String(decimals).padStart(9, "0")}Z`;
 }
 
 const DURATION = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/;
@@ -29,13 +30,40 @@ const isDuration = (secs) => secs !== null && secs >= 1 && secs <= DURATION_SECS
 
 /** Reads a text at a moment: { ns, isUtcAssumed }, or { error }. */
 export function readTime(typed, now) {
-  const text = typed.trim();
+  const read = timeOfAnyYear(typed, now);
+  return read.ns < 0n || read.ns > LAST_NS ? { error: RANGE } : read;
+}
+
+/** The same for the bound of an index: a date may be before 1970 or after 2286, as in properties of bags. */
+export function timeOfAnyYear(typed, now) {
+  // A page shows a time and how long ago it was.
+  const [at, words, ...more] = typed.trim().split(" · ");
+  const text = words && !more.length && timeInWords(words, now)?.ns !== undefined ? at : typed.trim();
   return relativeTime(text, now) ?? numberTime(text) ?? calendarTime(text);
 }
 
-/** now, -7d, +1h, now-1h30m; null if the text is not relative. */
+const between = (ns) => (ns < 0n ? 0n : ns > LAST_NS ? LAST_NS : ns);
+const SECS_IN_WORDS = { second: 1, minute: 60, hour: 3600, day: 86400, week: 604800, month: 2629800, year: 31536000 };
+
+/** 3 hours ago, 3h ago, in 12 days, just now; null for any other text. */
+function timeInWords(text, now) {
+  const words = text.toLowerCase().split(/\s+/);
+  if (["just now", "in a moment"].includes(words.join(" "))) return { ns: now };
+  const isAgo = words.at(-1) === "ago";
+  if (isAgo === (words[0] === "in")) return null;
+  const [count, unit, ...more] = isAgo ? words.slice(0, -1) : words.slice(1);
+  const secs = unit === undefined ? durationSecs(count)
+    : (/^an?$/.test(count) ? 1 : /^\d{1,9}$/.test(count) ? Number(count) : NaN) * (SECS_IN_WORDS[unit.replace(/s$/, "")] ?? NaN);
+  if (more.length || secs === null || Number.isNaN(secs) || (unit === undefined && !isDuration(secs))) return null;
+  if (secs > DURATION_SECS_MAX) return { error: `${text} is more than 20 years from now: write a date, such as 2024-08-29` };
+  return { ns: between(now + BigInt(secs) * (isAgo ? -SECOND_NS : SECOND_NS)) };
+}
+
+/** now, -7d, +1h, now-1h30m, and times in words; null if the text is not relative. */
 function relativeTime(text, now) {
   if (text === "now") return { ns: now };
+  const inWords = timeInWords(text, now);
+  if (inWords) return inWords;
   const offset = text.startsWith("now") ? text.slice(3) : text;
   const sign = offset[0];
   if (sign !== "-" && sign !== "+") {
@@ -45,8 +73,7 @@ function relativeTime(text, now) {
   if (!isDuration(secs)) {
     return { error: `${text}: write a duration with units after the sign, such as ${sign}7d, ${sign}1h or ${sign}1w2d (units: y, w, d, h, m, s)` };
   }
-  const ns = now + BigInt(secs) * (sign === "-" ? -SECOND_NS : SECOND_NS);
-  return { ns: ns < 0n ? 0n : ns > LAST_NS ? LAST_NS : ns };
+  return { ns: between(now + BigInt(secs) * (sign === "-" ? -SECOND_NS : SECOND_NS)) };
 }
 
 /** Units of numbers: name, nanoseconds, and how many decimals are whole nanoseconds. The finest is first. */
@@ -132,5 +159,7 @@ function moment(parts, decimals, offset) {
     && hour < 24 && minute < 60 && second < 60;
   if (!isThere) return { error: "no such date or time of day" };
   const ns = (BigInt(date.getTime() / 1000) - BigInt(offset ?? 0)) * SECOND_NS + BigInt(kept.padEnd(9, "0"));
-  return ns < 0n || ns > LAST_NS ? { error: RANGE } : { ns, isUtcAssumed: offset === undefined };
+  // A year of RFC 3339 has four digits, and an offset may lead out of them.
+  const at = new Date(Number(ns / SECOND_NS) * 1000).getUTCFullYear();
+  return at < 0 || at > 9999 ? { error: RANGE } : { ns, isUtcAssumed: offset === undefined };
 }

@@ -1,7 +1,7 @@
 // Finds bags by an index: values of its properties, between bounds of its order, page by page.
 
 import { html, useState } from "../lib/html.js";
-import { readMoment, rfc3339 } from "../lib/format.js";
+import { readMoment, readOrderBound, rfc3339 } from "../lib/format.js";
 import { pageOfType } from "../lib/entities.js";
 import { findAsCommand, findAsCurl, findBags, loadIndexes, scalarOf } from "../lib/indexes.js";
 import { go, usePlace } from "../lib/router.js";
@@ -37,11 +37,9 @@ export function Find({ type }) {
           <p>Enter the full value of ${index.properties.length === 1 ? "this property" : "these properties"}. An index finds equal values.</p></${Empty}></section>`}`;
 }
 
-const NUMBER = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/;
-
-/** A bound for the server: { text }, or { error }. In an order by a property, a number is a bound. */
+/** A bound for the server: { text }, or { error }. */
 function readBound(text, order) {
-  if (order && NUMBER.test(text.trim())) return { text: text.trim() };
+  if (order) return readOrderBound(text);
   const { ns, error } = readMoment(text);
   return error ? { error } : { text: ns === null ? "" : rfc3339(ns) };
 }
