@@ -71,7 +71,7 @@ pub fn resolve(civil: DateTime, offset: Option<Offset>, zone: Option<&Zone>) -> 
             return Err(format!("{civil} occurs twice in {name}, where clocks are set back: write an offset"));
         }
     }
-    Ok(Moment { at: moment.unambiguous().map_err(out_of_range)?.timestamp(), is_utc_assumed: false })
+    Ok(Moment { at: moment.unambiguous().map_err(out_of_range)?, is_utc_assumed: false })
 }
 
 const RANGE: &str = "a timestamp must be from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39.999999999Z";
