@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut output = Output::open();
     match arguments.format.output {
         Format::Table => lines.iter().try_for_each(|line| output.line(line))?,
-        Format::Json | Format::Ndjson => output.json(&json!({"dry_run": arguments.dry_run, "told": lines}))?,
+        Format::Json | Format::Ndjson => output.json(&json!({"dry_run": arguments.dry_run, "steps": lines}))?,
     }
     output.flush()
 }

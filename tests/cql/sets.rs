@@ -90,7 +90,7 @@ async fn until_mended(server: &Server, bare: &Session, list: &ListKey) -> Stored
 
 /// Waits until `holds` is true of the number of repairs of this kind: it is counted after it becomes visible.
 async fn until_counted(server: &Server, what: &str, holds: impl Fn(f64) -> bool) {
-    let count = || server.metric("liststore_cql_members_mended_total", what);
+    let count = || server.metric("liststore_cql_members_repaired_total", what);
     let is_counted = async {
         while !holds(count()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -178,7 +178,7 @@ async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
         write_item(&bare, &list, 1, (ago(15), "w"), now_micros()).await;
         let stands = if keep == Keep::Newest { newer } else { older };
         let expected = if keep == Keep::Newest { [newer, ago(15)] } else { [ago(15), older] };
-        let mended = server.metric("liststore_cql_members_mended_total", "second_item");
+        let mended = server.metric("liststore_cql_members_repaired_total", "second_item");
         for order in Order::ALL {
             let page = server.session.get(&server.op(), &list, &Range { order, ..EVERYTHING }).await.unwrap();
             assert_eq!(page.items.len(), 2, "{keep}: never two of one member");

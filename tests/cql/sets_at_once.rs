@@ -181,7 +181,7 @@ fn serve(common: Arc<Common>, options: CqlOptions, killed: Option<oneshot::Recei
                 () = common.work(&server) => {}
                 () = killed => {}
             }
-            server.metric("liststore_cql_members_mended_total", "")
+            server.metric("liststore_cql_members_repaired_total", "")
         });
         runtime.shutdown_background();
         mended
@@ -255,7 +255,7 @@ async fn settle(common: &Common, mut mended: f64, kills: usize) {
             common.nothing_is_lost((round, set), &page);
         }
     }
-    mended += server.metric("liststore_cql_members_mended_total", "");
+    mended += server.metric("liststore_cql_members_repaired_total", "");
     let failed = common.failed.load(Ordering::SeqCst);
     eprintln!("{kills} kills, {failed} operations failed, {mended} members mended");
 }

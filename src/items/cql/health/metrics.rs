@@ -81,7 +81,7 @@ impl CqlMetrics {
         )?;
         let mended = IntCounterVec::new(
             Opts::new(
-                "liststore_cql_members_mended_total",
+                "liststore_cql_members_repaired_total",
                 "Repaired inconsistencies between rows and reverse entries of sets, by kind.",
             ),
             &["what"],
