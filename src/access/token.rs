@@ -128,10 +128,7 @@ pub fn holds_a_secret(text: &[u8]) -> bool {
     };
     // Hexadecimal digits of one case are a digest, which many callers send as an ID.
     let is_whole_secret = |run: &[u8]| {
-        run.len() >= SECRET_LEN
-            && run.iter().any(u8::is_ascii_uppercase)
-            && run.iter().any(u8::is_ascii_lowercase)
-            && run.iter().any(u8::is_ascii_digit)
+        run.len() >= SECRET_LEN && run.iter().any(u8::is_ascii_uppercase) && run.iter().any(u8::is_ascii_lowercase)
     };
     (0..text.len()).any(|at| is_key(&text[at..]))
         || text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_whole_secret)
