@@ -27,10 +27,13 @@ pub(super) struct Extent {
 impl Extent {
     const NONE: Self = Self { count: 0, is_exact: true };
 
-    /// `12 lists`, or `more than 10000 lists`.
+    /// `12 lists`, or `at least 10000 lists`. The rest of a listing may be empty.
     pub(super) fn of(self, noun: &str) -> String {
-        let counted = counted(self.count, noun);
-        if self.is_exact { counted } else { format!("more than {counted}") }
+        match self {
+            Self { count, is_exact: true } => counted(count, noun),
+            Self { count: 0, is_exact: false } => format!("an unknown number of {noun}s"),
+            Self { count, is_exact: false } => format!("at least {}", counted(count, noun)),
+        }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -139,4 +142,16 @@ pub(super) async fn of_entity(
 
 fn is_forbidden(error: &ClientError) -> bool {
     matches!(error, ClientError::Problem(problem) if problem.details.status == 403)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_says_no_more_than_was_counted() {
+        let extent = |count, is_exact| Extent { count, is_exact }.of("list");
+        assert_eq!([extent(0, true), extent(1, true), extent(12, true)], ["0 lists", "1 list", "12 lists"]);
+        assert_eq!([extent(10_000, false), extent(0, false)], ["at least 10000 lists", "an unknown number of lists"]);
+    }
 }

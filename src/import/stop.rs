@@ -59,7 +59,9 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write, pipe};
+    use std::sync::{Arc, mpsc};
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -69,11 +71,14 @@ mod tests {
         writer.write_all(b"a").unwrap();
         stop.await_bytes(&reader).unwrap();
         reader.read_exact(&mut [0]).unwrap();
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| stop.await_bytes(&reader));
-            stop.set();
-            assert!(waiting.join().unwrap().is_err(), "a wait for bytes ends");
+        let (stop, waiting) = (Arc::new(stop), reader.try_clone().unwrap());
+        let (ended, outcome) = mpsc::sync_channel(1);
+        thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || ended.send(stop.await_bytes(&waiting).is_err())
         });
+        stop.set();
+        assert_eq!(outcome.recv_timeout(Duration::from_secs(60)), Ok(true), "a wait for bytes ends");
         writer.write_all(b"b").unwrap();
         assert!(stop.await_bytes(&reader).is_err());
         assert!(stop.open(|| Ok(7)).is_err());

@@ -3,7 +3,7 @@
 use jiff::fmt::strtime::{self, BrokenDownTime};
 
 use super::zone::{Zone, in_range, resolve};
-use super::{Moment, TypedTime};
+use super::TypedTime;
 
 /// A description of a form, such as `%m/%d/%Y %H:%M`.
 #[derive(Debug, Clone)]

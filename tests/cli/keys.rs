@@ -237,3 +237,17 @@ fn commands_use_tls_with_a_given_authority_and_certificate() {
     let unknown = server.run(&["feature", "list"]).failed(1);
     assert!(unknown.contains("cannot trust") && unknown.contains("--ca-file"), "{unknown}");
 }
+
+#[test]
+fn an_authority_in_the_place_of_a_certificate_is_named() {
+    let dir = TempDir::new().unwrap();
+    certificates::make(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::start_with(&[
+        ("LISTSTORE__HTTP__TLS__CERTIFICATE_FILE", &path("ca.pem")),
+        ("LISTSTORE__HTTP__TLS__KEY_FILE", &path("ca-key.pem")),
+    ]);
+    let refused = server.run(&["feature", "list", "--ca-file", &path("ca.pem")]).failed(1);
+    assert!(refused.contains("the certificate of an authority"), "{refused}");
+    assert!(refused.contains("http.tls.certificate_file"), "{refused}");
+}
