@@ -109,7 +109,7 @@ impl TimeReader {
             return Err(refused);
         };
         // A year of RFC 3339 has four digits, and an offset may lead out of them.
-        Some(at.to_string())
+        Some(format!("{at:.9}"))
             .filter(|at| at.starts_with(|c: char| c.is_ascii_digit()))
             .map(|at| (at, is_utc_assumed))
             .ok_or(refused)

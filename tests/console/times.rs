@@ -19,12 +19,11 @@ pub async fn fields_take_what_commands_take(page: Rc<Page>) {
         "const {{ now, typed, bounds }} = {TABLE};
          window.wrong = null;
          import('/console/static/lib/times.js').then(({{ readTime, timeOfAnyYear, rfc3339 }}) => {{
-           const short = (at) => at.replace(/\\.?0*Z$/, 'Z');
            const wrong = (spellings, reader) => {{
              const read = (text) => reader(text, readTime(now, 0n).ns);
              return spellings.filter(({{ text, at, assumes_utc, refused }}) => {{
                const {{ ns, isUtcAssumed, error }} = read(text);
-               return at ? ns === undefined || short(rfc3339(ns)) !== short(at) || Boolean(isUtcAssumed) !== Boolean(assumes_utc)
+               return at ? ns === undefined || rfc3339(ns) !== at || Boolean(isUtcAssumed) !== Boolean(assumes_utc)
                  : !error?.includes(refused);
              }}).map(({{ form, text }}) => `${{form}}: ${{text}}: ${{read(text).error ?? rfc3339(read(text).ns)}}`);
            }};
