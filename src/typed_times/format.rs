@@ -2,8 +2,8 @@
 
 use jiff::fmt::strtime::{self, BrokenDownTime};
 
-use super::zone::{Zone, in_range, resolve};
 use super::TypedTime;
+use super::zone::{Zone, in_range, resolve};
 
 /// A description of a form, such as `%m/%d/%Y %H:%M`.
 #[derive(Debug, Clone)]

@@ -25,10 +25,10 @@ pub(super) const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '2s'; SET L
 pub(super) const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                                          SET LOCAL statement_timeout = '2s'; SET LOCAL lock_timeout = '1200ms'; \
                                          SET LOCAL idle_in_transaction_session_timeout = '3s'";
-/// The same for reading all definitions.
+/// The same for reading all definitions. A server with little CPU time decodes them in the transaction.
 pub(super) const BEGIN_LOAD: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                                      SET LOCAL statement_timeout = '30s'; SET LOCAL lock_timeout = '1200ms'; \
-                                     SET LOCAL idle_in_transaction_session_timeout = '3s'";
+                                     SET LOCAL idle_in_transaction_session_timeout = '30s'";
 
 /// The options of a [`PostgresStore`](super::PostgresStore).
 #[derive(Clone)]
