@@ -247,9 +247,7 @@ impl Application {
             .map_err(StartError::Metrics)?,
         );
         if data_dir.is_some() {
-            let dir = &settings.items.embedded.dir;
-            restored::note(dir, &lists, &metadata).await;
-            replay::repeat(dir, &state, &lists, &metadata).await?;
+            restored::complete(&settings.items.embedded.dir, &state, &lists, &metadata).await?;
         }
         let worker = Worker::new(jobs, lists.clone(), settle(settings), answered_by(&state));
         let grace = Duration::from_secs(settings.http.shutdown_grace_secs);

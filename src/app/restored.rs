@@ -1,15 +1,18 @@
-//! Writes the restore of a backup to the audit trail, at the first start on the restored store. `liststore restore`
-//! works without a server, and leaves a file with the entry.
+//! What the first start on a restored store does before it listens: it writes the restore to the audit trail, and
+//! repeats erasures. `liststore restore` works without a server, and leaves a file with the entry.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::replay::await_ready;
+use super::StartError;
+use super::replay::{self, await_ready};
 use crate::access::Principal;
 use crate::actors::{ListPool, MetadataHandle};
+use crate::api::ApiState;
 use crate::domain::Timestamp;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::Caller;
@@ -26,9 +29,20 @@ pub struct Restored {
     pub from: String,
 }
 
+/// Completes a restore, if there was one.
+pub(super) async fn complete(
+    dir: &Path,
+    state: &Arc<ApiState>,
+    lists: &ListPool,
+    metadata: &MetadataHandle,
+) -> Result<(), StartError> {
+    note(dir, lists, metadata).await;
+    replay::repeat(dir, state, lists, metadata).await
+}
+
 /// Writes the entry, and removes the file. If that fails, the file stays for the next start: the data is complete
 /// without it.
-pub(super) async fn note(dir: &Path, lists: &ListPool, metadata: &MetadataHandle) {
+async fn note(dir: &Path, lists: &ListPool, metadata: &MetadataHandle) {
     let path = dir.join(NAME);
     let text = match fs::read(&path) {
         Ok(text) => text,

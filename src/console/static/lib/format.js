@@ -1,9 +1,9 @@
 // Numbers, times and sizes in words. All times have seconds and a zone, and one switch changes the zone of all of them.
 
 import { createStore } from "./store.js";
-import { DURATION_SECS_MAX, durationSecs, readTime, timeOfAnyYear } from "./times.js";
+import { DURATION_SECS_MAX, durationSecs, readTime, rfc3339, timeOfAnyYear } from "./times.js";
 
-export { rfc3339 } from "./times.js";
+export { rfc3339 };
 
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 const NAMES = { d: "day", h: "hour", m: "minute", s: "second" };
