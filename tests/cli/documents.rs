@@ -107,9 +107,9 @@ fn check_prints_each_part_as_soon_as_it_is_known() {
 #[test]
 fn migrate_prints_its_changes_as_one_document() {
     for (arguments, dry_run) in [(&["migrate"][..], false), (&["migrate", "--dry-run"], true)] {
-        let told = ["items", "metadata"].map(|plane| format!("{plane}: the embedded store needs no migration"));
+        let steps = ["items", "metadata"].map(|plane| format!("{plane}: the embedded store needs no migration"));
         let printed = document(&run(&[arguments, &["--output", "json"]].concat()).ok());
-        assert_eq!(printed, json!({"dry_run": dry_run, "told": told}));
+        assert_eq!(printed, json!({"dry_run": dry_run, "steps": steps}));
     }
 }
 
