@@ -13,7 +13,6 @@ use super::replay::{self, await_ready};
 use crate::access::Principal;
 use crate::actors::{ListPool, MetadataHandle};
 use crate::api::ApiState;
-use crate::domain::Timestamp;
 use crate::metadata::keys::server_changes::{ServerAction, ServerChange};
 use crate::service::Caller;
 
@@ -29,7 +28,7 @@ pub struct Restored {
     pub from: String,
 }
 
-/// Completes a restore, if there was one.
+/// Completes a restore. Other starts have nothing to do here.
 pub(super) async fn complete(
     dir: &Path,
     state: &Arc<ApiState>,
@@ -40,8 +39,7 @@ pub(super) async fn complete(
     replay::repeat(dir, state, lists, metadata).await
 }
 
-/// Writes the entry, and removes the file. If that fails, the file stays for the next start: the data is complete
-/// without it.
+/// Writes the entry, and removes the file. After a failure the file stays, and the next start tries again.
 async fn note(dir: &Path, lists: &ListPool, metadata: &MetadataHandle) {
     let path = dir.join(NAME);
     let text = match fs::read(&path) {
@@ -53,9 +51,6 @@ async fn note(dir: &Path, lists: &ListPool, metadata: &MetadataHandle) {
         Ok(restored) => restored,
         Err(error) => return tracing::warn!(%error, file = %path.display(), "the note of a restore is damaged"),
     };
-    if Timestamp::parse(&restored.at).is_err() {
-        return tracing::warn!(file = %path.display(), "the note of a restore is damaged: it has no time");
-    }
     if !await_ready(lists, metadata).await {
         return tracing::warn!("the stores are not ready: the next start writes the audit entry of the restore");
     }
