@@ -31,6 +31,7 @@ pub fn take_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
 }
 
 /// Reads an integer of two bytes or more from the following eight bytes, which are read at once.
+#[inline]
 fn take_long(bytes: &[u8], at: &mut usize, word: u64) -> Option<u64> {
     const ENDS: u64 = 0x8080_8080_8080_8080;
     let ends = !word & ENDS;
@@ -44,6 +45,7 @@ fn take_long(bytes: &[u8], at: &mut usize, word: u64) -> Option<u64> {
 }
 
 /// Joins the groups of seven bits of eight bytes: by two, by four, and all.
+#[inline]
 fn joined(word: u64) -> u64 {
     let word = word & 0x7f7f_7f7f_7f7f_7f7f;
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -52,6 +54,7 @@ fn joined(word: u64) -> u64 {
 }
 
 /// An integer of nine or ten bytes, with the value of the first eight.
+#[cold]
 fn take_longest(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
     let ninth = *bytes.get(*at + 8)?;
     let number = low | u64::from(ninth & 0x7f) << 56;
@@ -65,6 +68,7 @@ fn take_longest(bytes: &[u8], at: &mut usize, low: u64) -> Option<u64> {
 }
 
 /// An integer with fewer than eight bytes after it.
+#[cold]
 fn take_last(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {

@@ -21,6 +21,7 @@ impl Turn {
     }
 
     /// Subtracts the cost of one more item. Returns `false` if nothing was left: then the turn is over.
+    #[inline]
     pub fn goes_on(&mut self, value: &[u8]) -> bool {
         let goes_on = self.0 > 0;
         self.0 = self.0.saturating_sub(1 + value.len() / BYTES_OF_COST);

@@ -72,11 +72,13 @@ impl<R: Borrow<Bytes>> RowCursor<R> {
         (self.at, self.left, self.entry) = (place.at, place.left, Some(place.entry.clone()));
     }
 
+    #[inline]
     pub fn entry(&self) -> Option<&Entry> {
         self.entry.as_ref()
     }
 
     /// The value of the current item, or its digest if the entry has that; empty past the end.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         self.entry.as_ref().map(|entry| entry.value_in(self.row())).unwrap_or_default()
     }

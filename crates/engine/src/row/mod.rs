@@ -69,6 +69,7 @@ pub struct Entry {
 
 impl Entry {
     /// Its value in its row, or the digest of its value.
+    #[inline]
     pub fn value_in<'r>(&self, row: &'r [u8]) -> &'r [u8] {
         row.get(self.value.clone()).unwrap_or_default()
     }

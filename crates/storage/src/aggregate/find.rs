@@ -49,9 +49,12 @@ pub struct Span {
 }
 
 impl Span {
+    /// Of a property that the value lacks: no JSON value is empty.
+    pub const NONE: Self = Self { begin: 0, end: 0 };
+
     #[inline]
     pub fn of(self, json: &[u8]) -> Option<&[u8]> {
-        json.get(self.begin..self.end)
+        json.get(self.begin..self.end).filter(|value| !value.is_empty())
     }
 }
 
@@ -94,8 +97,8 @@ impl Ways {
 
     /// Notes where each property is. `found` has a place for each number.
     #[inline]
-    pub fn find(&self, json: &[u8], found: &mut [Option<Span>]) -> Result<(), NoJson> {
-        found.fill(None);
+    pub fn find(&self, json: &[u8], found: &mut [Span]) -> Result<(), NoJson> {
+        found.iter_mut().for_each(|span| *span = Span::NONE);
         match (&self.0[0], json.first()) {
             // Nearly all values: it needs no further call.
             (Stop { property: None, steps }, Some(b'{')) => self.walk_object(json, 1, steps, false, found).map(drop),
@@ -110,7 +113,7 @@ impl Ways {
         begin: usize,
         stop: usize,
         needs_end: bool,
-        found: &mut [Option<Span>],
+        found: &mut [Span],
     ) -> Result<Walked, NoJson> {
         let Stop { property, steps } = &self.0[stop];
         let needs_end = needs_end || property.is_some();
@@ -121,7 +124,7 @@ impl Ways {
             _ => Walked::Behind(behind(json, begin)?),
         };
         if let (Some(property), Walked::Behind(end)) = (property, &walked) {
-            found[*property] = Some(Span { begin, end: *end });
+            found[*property] = Span { begin, end: *end };
         }
         Ok(walked)
     }
@@ -133,7 +136,7 @@ impl Ways {
         mut at: usize,
         steps: &[Step],
         needs_end: bool,
-        found: &mut [Option<Span>],
+        found: &mut [Span],
     ) -> Result<Walked, NoJson> {
         if json.get(at) == Some(&b'}') {
             return Ok(Walked::Behind(at + 1));
@@ -153,7 +156,7 @@ impl Ways {
                     // Nearly all properties: it needs no further call.
                     Stop { property: Some(property), steps } if steps.is_empty() => {
                         at = behind(json, begin)?;
-                        found[*property] = Some(Span { begin, end: at });
+                        found[*property] = Span { begin, end: at };
                     }
                     _ => match self.walk(json, begin, step.stop, needs_end || left > 0, found)? {
                         Walked::Behind(end) => at = end,
@@ -185,7 +188,7 @@ impl Ways {
         mut at: usize,
         steps: &[Step],
         needs_end: bool,
-        found: &mut [Option<Span>],
+        found: &mut [Span],
     ) -> Result<Walked, NoJson> {
         if json.get(at) == Some(&b']') {
             return Ok(Walked::Behind(at + 1));
@@ -308,9 +311,11 @@ mod tests {
     /// The values of properties that are looked for at once.
     fn all_found(pointers: &[&str], canonical: &str) -> Vec<Option<String>> {
         // Earlier results do not count.
-        let mut found = vec![Some(Span { begin: 0, end: 1 }); pointers.len()];
+        let mut found = vec![Span { begin: 0, end: 1 }; pointers.len()];
         ways(pointers).find(canonical.as_bytes(), &mut found).unwrap();
-        found.into_iter().map(|found| found.map(|span| canonical[span.begin..span.end].to_owned())).collect()
+        let text =
+            |found: Span| found.of(canonical.as_bytes()).map(|found| String::from_utf8_lossy(found).into_owned());
+        found.into_iter().map(text).collect()
     }
 
     fn found(pointer: &str, json: &str) -> Option<String> {

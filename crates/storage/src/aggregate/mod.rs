@@ -126,14 +126,10 @@ impl Chain {
     }
 }
 
-/// Passes the tallies of windows that may have an item of this moment, of which there is at least one.
+/// The tallies of windows that may have an item of this moment.
 #[inline]
-fn each_tally(chains: &mut [Chain], timestamp: u64, mut take: impl FnMut(&mut Tally)) {
-    match chains {
-        // Nearly all aggregations: their windows end with the call.
-        [chain] => take(&mut chain.tally),
-        chains => chains.iter_mut().filter(|chain| chain.wants(timestamp)).for_each(|chain| take(&mut chain.tally)),
-    }
+fn tallies(chains: &mut [Chain], timestamp: u64) -> impl Iterator<Item = &mut Tally> {
+    chains.iter_mut().filter(move |chain| chain.wants(timestamp)).map(|chain| &mut chain.tally)
 }
 
 /// Aggregates the items of a list that it is offered, newest first.
@@ -158,7 +154,7 @@ pub struct Aggregator {
     /// Of each source, its distinct values, if they are needed.
     values: Vec<Values>,
     /// Of each source, where it is in the present item.
-    found: Vec<Option<Span>>,
+    found: Vec<Span>,
     memory: Memory,
     items_read: u64,
     failure: Option<AggregateFailure>,
@@ -200,7 +196,7 @@ impl Aggregator {
             chains,
             next_begin: u64::MAX,
             values: plan.sources.iter().map(|_| Values::new(hasher)).collect(),
-            found: plan.sources.iter().map(|_| None).collect(),
+            found: vec![Span::NONE; plan.sources.len()],
             memory,
             items_read: 0,
             failure: None,
@@ -318,7 +314,7 @@ impl Aggregator {
             ways.find(value, found).map_err(|_| AggregateFailure::Damaged)?;
         }
         let bytes_of = |source: usize| match plan.sources[source].property {
-            Some(_) => found[source].and_then(|span| span.of(value)),
+            Some(_) => found[source].of(value),
             None => Some(value),
         };
         if let Some(filter) = &plan.filter
@@ -328,16 +324,19 @@ impl Aggregator {
         }
         if let Some(by) = plan.group_by {
             let group = bytes_of(by.source).map(|value| values[by.source].number_of(value, memory));
-            each_tally(chains, timestamp, |tally| match group {
-                Some(group) => tally.enter_group(plan, group, memory),
-                None => tally.skip(),
-            });
+            for tally in tallies(chains, timestamp) {
+                match group {
+                    Some(group) => tally.enter_group(plan, group, memory),
+                    None => tally.skip(),
+                }
+            }
             if group.is_none() {
                 return Ok(());
             }
         }
+        tallies(chains, timestamp).for_each(Tally::count);
         let mut is_skipped = false;
-        for (place, source) in plan.sources.iter().enumerate().filter(|(_, source)| !source.aggregates.is_empty()) {
+        for (place, source) in plan.sources.iter().enumerate().filter(|(_, source)| !source.states.is_empty()) {
             let Some(bytes) = bytes_of(place) else {
                 is_skipped = true;
                 continue;
@@ -346,10 +345,12 @@ impl Aggregator {
             is_skipped |= source.needs_number && number.is_none();
             let identity = if source.needs_identity { values[place].number_of(bytes, memory) } else { 0 };
             let field = Field { bytes, number, identity };
-            each_tally(chains, timestamp, |tally| tally.add(plan, place, field, *items_read, memory));
+            for tally in tallies(chains, timestamp) {
+                tally.add(plan, place, &field, *items_read, memory);
+            }
         }
         if is_skipped {
-            each_tally(chains, timestamp, Tally::skip);
+            tallies(chains, timestamp).for_each(Tally::skip);
         }
         if memory.is_exceeded() { Err(AggregateFailure::TooLarge) } else { Ok(()) }
     }

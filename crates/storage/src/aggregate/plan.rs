@@ -1,6 +1,7 @@
 //! The requested aggregates, checked against the type of the values.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use liststore_contract::domain::index::Pointer;
@@ -25,6 +26,8 @@ pub struct Aggregation {
     pub(super) filter: Option<Filter>,
     pub(super) group_by: Option<GroupBy>,
     pub(super) aggregates: Vec<Wanted>,
+    /// The functions of the states that a group has.
+    pub(super) states: Vec<AggregateFunction>,
     /// Items that are read at most.
     pub(super) items_max: u64,
     /// Memory that is taken at most.
@@ -35,8 +38,8 @@ pub struct Aggregation {
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub property: Option<Pointer>,
-    /// The aggregates of it, in the order of the request.
-    pub aggregates: Vec<usize>,
+    /// The places of the states of its aggregates among those of all sources.
+    pub states: Range<usize>,
     pub needs_number: bool,
     /// Whether its values are told apart.
     pub needs_identity: bool,
@@ -59,6 +62,8 @@ pub(super) struct Wanted {
     pub name: String,
     pub function: AggregateFunction,
     pub source: usize,
+    /// The place of its state; none if it counts items, which every group does.
+    pub state: Option<usize>,
     /// Of `top`.
     pub k: usize,
 }
@@ -75,6 +80,7 @@ impl Aggregation {
             filter: None,
             group_by: None,
             aggregates: Vec::with_capacity(input.aggregates.len()),
+            states: Vec::new(),
             items_max,
             bytes_max: usize::MAX,
         };
@@ -95,9 +101,9 @@ impl Aggregation {
         }
         for (index, aggregate) in input.aggregates.iter().enumerate() {
             let wanted = plan.wanted(aggregate).map_err(|e| e.within(&format!("aggregates[{index}]")))?;
-            plan.sources[wanted.source].aggregates.push(index);
             plan.aggregates.push(wanted);
         }
+        plan.place_states();
         let properties = plan.sources.iter().enumerate();
         plan.ways = Ways::to(properties.filter_map(|(number, source)| Some((number, source.property.as_ref()?))));
         Ok(plan)
@@ -110,10 +116,7 @@ impl Aggregation {
 
     /// Whether the values of items are looked at, or only their timestamps.
     pub fn needs_values(&self) -> bool {
-        self.filter.is_some()
-            || self.group_by.is_some()
-            || self.ways.is_some()
-            || self.aggregates.iter().any(|wanted| wanted.function != AggregateFunction::Count)
+        self.filter.is_some() || self.group_by.is_some() || self.ways.is_some() || !self.states.is_empty()
     }
 
     fn source(&mut self, property: Option<&Pointer>) -> Result<usize, Problem> {
@@ -126,8 +129,8 @@ impl Aggregation {
         }
         let known = self.sources.iter().position(|source| source.property.as_ref() == property);
         Ok(known.unwrap_or_else(|| {
-            let (property, aggregates) = (property.cloned(), Vec::new());
-            self.sources.push(Source { property, aggregates, needs_number: false, needs_identity: false });
+            let property = property.cloned();
+            self.sources.push(Source { property, states: 0..0, needs_number: false, needs_identity: false });
             self.sources.len() - 1
         }))
     }
@@ -147,7 +150,24 @@ impl Aggregation {
         let needs = &mut self.sources[source];
         needs.needs_number |= function.needs_numbers();
         needs.needs_identity |= matches!(function, AggregateFunction::CountDistinct | AggregateFunction::Top);
-        Ok(Wanted { name: name.clone(), function: *function, source, k: k.unwrap_or(Aggregate::K_DEFAULT) })
+        let k = k.unwrap_or(Aggregate::K_DEFAULT);
+        Ok(Wanted { name: name.clone(), function: *function, source, state: None, k })
+    }
+
+    /// Puts the states of each source next to each other.
+    fn place_states(&mut self) {
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            let counts_items =
+                |wanted: &Wanted| wanted.function == AggregateFunction::Count && source.property.is_none();
+            let first = self.states.len();
+            for wanted in self.aggregates.iter_mut().filter(|wanted| wanted.source == place) {
+                if !counts_items(wanted) {
+                    wanted.state = Some(self.states.len());
+                    self.states.push(wanted.function);
+                }
+            }
+            source.states = first..self.states.len();
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl State {
 
     /// Takes the value of an item. `is_new` states that it has not come in its group before.
     #[inline]
-    pub fn add(&mut self, field: Field<'_>, is_new: bool, place: u64, memory: &mut Memory) {
+    pub fn add(&mut self, field: &Field<'_>, is_new: bool, place: u64, memory: &mut Memory) {
         match self {
             Self::Count(count) => *count += 1,
             Self::Distinct(count) => *count += u64::from(is_new),

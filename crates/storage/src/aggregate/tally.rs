@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use liststore_contract::wire::{AggregateFunction, AggregateResults, GroupAggregates};
 use tokio::time::Instant;
@@ -38,7 +39,7 @@ pub struct Tally {
     by_value: Vec<u32>,
     /// The group of the present item.
     group: usize,
-    /// Of each group, one for each aggregate.
+    /// Of each group, those that the plan names.
     states: Vec<State>,
     /// Of each source; none if it needs none.
     times: Vec<Option<Times>>,
@@ -73,12 +74,12 @@ impl Tally {
     fn begin_group(&mut self, plan: &Aggregation, value: u32, memory: &mut Memory) {
         let (groups, states) = (self.groups.capacity(), self.states.capacity());
         self.groups.push(Group { value, count: 0 });
-        self.states.extend(plan.aggregates.iter().map(|wanted| State::of(wanted.function)));
+        self.states.extend(plan.states.iter().map(|function| State::of(*function)));
         memory.grow_vec(groups, &self.groups);
         memory.grow_vec(states, &self.states);
     }
 
-    /// Counts an item whose grouping source has this value, to whose group [`Self::add`] adds then.
+    /// Begins an item whose grouping source has this value. The calls that follow count it in its group.
     pub fn enter_group(&mut self, plan: &Aggregation, value: u32, memory: &mut Memory) {
         let place = value as usize;
         if place >= self.by_value.len() {
@@ -91,7 +92,13 @@ impl Tally {
             self.by_value[place] = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         }
         self.group = self.by_value[place] as usize - 1;
-        self.groups[self.group].count += 1;
+    }
+
+    #[inline]
+    pub fn count(&mut self) {
+        if let Some(group) = self.groups.get_mut(self.group) {
+            group.count += 1;
+        }
     }
 
     /// Counts an item that at least one aggregate, or the grouping, leaves out.
@@ -102,13 +109,13 @@ impl Tally {
 
     /// Takes the value of a source in an item. `place` counts the items before it.
     #[inline]
-    pub fn add(&mut self, plan: &Aggregation, source: usize, field: Field<'_>, place: u64, memory: &mut Memory) {
+    pub fn add(&mut self, plan: &Aggregation, source: usize, field: &Field<'_>, place: u64, memory: &mut Memory) {
         let times = self.times[source].as_mut();
         let is_new = times.is_some_and(|times| times.add(self.group, field.identity, memory));
-        let count = plan.aggregates.len();
-        let states = &mut self.states[self.group * count..(self.group + 1) * count];
-        for aggregate in &plan.sources[source].aggregates {
-            states[*aggregate].add(field, is_new, place, memory);
+        let Range { start, end } = plan.sources[source].states;
+        let before = self.group * plan.states.len();
+        for state in &mut self.states[before + start..before + end] {
+            state.add(field, is_new, place, memory);
         }
     }
 
@@ -169,17 +176,19 @@ impl Tally {
         room: &mut Room,
     ) -> Result<Vec<AggregateResults>, AggregateFailure> {
         let ranks = shown.count();
-        let count = plan.aggregates.len();
         let mut results = vec![AggregateResults::new(); ranks];
         let mut ranked_by_source: Vec<Option<Ranked>> = plan.sources.iter().map(|_| None).collect();
         for (index, wanted) in plan.aggregates.iter().enumerate() {
             room.check_time()?;
             let mut states = vec![None::<State>; ranks];
             for (group, rank) in shown.ranks.iter().enumerate() {
-                let state = &self.states[group * count + index];
+                let state = match wanted.state {
+                    Some(place) => self.states[group * plan.states.len() + place].clone(),
+                    None => State::Count(self.groups[group].count),
+                };
                 match &mut states[*rank] {
-                    Some(merged) => merged.merge(state),
-                    none => *none = Some(state.clone()),
+                    Some(merged) => merged.merge(&state),
+                    none => *none = Some(state),
                 }
             }
             let values = &values[wanted.source];
@@ -206,7 +215,7 @@ impl Tally {
 
     /// Ranks the values of the source of an aggregate, once for all aggregates of it.
     fn ranked(&self, plan: &Aggregation, wanted: &Wanted, values: &Values, shown: &Shown) -> Ranked {
-        let of_source = plan.sources[wanted.source].aggregates.iter().map(|index| &plan.aggregates[*index]);
+        let of_source = plan.aggregates.iter().filter(|other| other.source == wanted.source);
         let tops = of_source.filter(|wanted| wanted.function == AggregateFunction::Top);
         let k_max = tops.map(|wanted| wanted.k).max().unwrap_or(0);
         let Some(times) = self.times[wanted.source].as_ref().filter(|_| k_max > 0 || shown.is_cut) else {
