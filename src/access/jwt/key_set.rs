@@ -5,6 +5,9 @@
 
 use std::collections::HashSet;
 
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde::Deserialize;
@@ -107,16 +110,32 @@ struct Parts {
     q: Option<IgnoredAny>,
 }
 
-/// Identifies a key whose private part is published with it: anyone who reads the set can sign with it.
-fn published(text: &str) -> Option<String> {
-    let Parts { n, x, d, p, q } = serde_json::from_str(text).ok()?;
-    if d.is_some() || p.is_some() || q.is_some() { n.or(x) } else { None }
+impl Parts {
+    /// The number that identifies the key, in whatever form base64 has it: with padding, leading zeros or unused bits.
+    fn identity(&self) -> Option<Vec<u8>> {
+        const ANY_FORM: GeneralPurpose = GeneralPurpose::new(
+            &URL_SAFE,
+            GeneralPurposeConfig::new()
+                .with_decode_allow_trailing_bits(true)
+                .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+        );
+        let text = self.n.as_ref().or(self.x.as_ref())?;
+        let number = ANY_FORM.decode(text).ok()?;
+        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+        number.get(zeros..).map(<[u8]>::to_vec)
+    }
 }
 
-fn signing_key(text: &str, published: &HashSet<String>) -> Option<SigningKey> {
+/// Identifies a key whose private part is published with it: anyone who reads the set can sign with it.
+fn published(text: &str) -> Option<Vec<u8>> {
+    let parts: Parts = serde_json::from_str(text).ok()?;
+    if parts.d.is_some() || parts.p.is_some() || parts.q.is_some() { parts.identity() } else { None }
+}
+
+fn signing_key(text: &str, published: &HashSet<Vec<u8>>) -> Option<SigningKey> {
     let jwk: Jwk = serde_json::from_str(text).ok()?;
-    let Parts { n, x, .. } = serde_json::from_str(text).ok()?;
-    if published.contains(&n.or(x)?) {
+    let parts: Parts = serde_json::from_str(text).ok()?;
+    if published.contains(&parts.identity()?) {
         return None;
     }
     let signs = jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
@@ -210,6 +229,12 @@ mod tests {
         let mut primes = rsa(256);
         primes["p"] = json!("AAAA");
         assert_eq!(read(json!([rsa(256), primes])), Ok(0));
+        // In another form of the same number.
+        let padded = rsa_of(&[vec![0], vec![0xff; 256]].concat());
+        for n in [padded["n"].clone(), json!(format!("{}=", padded["n"].as_str().unwrap()))] {
+            let twin = json!({"kty": "RSA", "kid": "t", "n": n, "e": "AQAB", "d": "AAAA"});
+            assert_eq!(read(json!([rsa(256), twin])), Ok(0), "{n}");
+        }
     }
 
     #[test]
