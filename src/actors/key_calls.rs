@@ -22,8 +22,7 @@ impl MetadataHandle {
 
     /// All keys in the store, including revoked ones, in the order of their IDs.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, MetadataError> {
-        let keys = self.read(async move |store| store.keys(None).await).await?;
-        Ok(keys.map(|keys| keys.keys).unwrap_or_default())
+        self.read(async move |store| store.all_keys().await).await
     }
 
     /// Changes a key, while no definition changes. When this returns, this server uses the changed key.

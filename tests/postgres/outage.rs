@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use liststore::actors::ResolveError;
-use liststore::metadata::{MetadataError, MetadataStore, News};
+use liststore::metadata::{AccessStore, MetadataError, MetadataStore, News};
 use sqlx::Connection;
 use tokio::time::Instant;
 
@@ -172,6 +172,29 @@ fn a_postgres_that_is_slow_to_connect_is_reached() {
         insist(async || node.create("last", 60).await).await.unwrap();
         node.stop().await;
         direct.stop().await;
+    });
+}
+
+/// Only readings in the background wait as long as connections took before. A caller has given up by then, and would
+/// leave its connection in use.
+#[test]
+fn a_caller_waits_less_for_keys_than_the_background() {
+    run(async {
+        let (database, proxy, url) = behind_proxy().await;
+        proxy.delay_new(Duration::from_secs(4));
+        let node = Node::start_without_database(&url, POLL_INTERVAL).await;
+        until("its keys are loaded", || node.handle.key_ring().is_configured() == Some(false)).await;
+        assert_eq!(node.store.all_keys().await.unwrap(), []);
+        proxy.hang();
+        let refused = tokio::select! {
+            biased;
+            _ = node.store.keys(None) => panic!("the caller waits longer"),
+            refused = node.store.all_keys() => refused,
+        };
+        assert!(matches!(refused, Err(MetadataError::Unavailable { .. })), "{refused:?}");
+        proxy.go_on_with_new();
+        node.stop().await;
+        drop(database);
     });
 }
 

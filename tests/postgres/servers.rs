@@ -49,6 +49,7 @@ pub fn store_polling(url: &str, poll_interval: Duration, registry: &Registry) ->
 /// One server.
 pub struct Node {
     pub handle: MetadataHandle,
+    pub store: Arc<PostgresStore>,
     registry: Registry,
 }
 
@@ -75,8 +76,8 @@ impl Node {
     pub async fn start_without_database(url: &str, poll_interval: Duration) -> Self {
         let registry = Registry::new();
         let store = Arc::new(store_polling(url, poll_interval, &registry));
-        let handle = MetadataHandle::start(store, Arc::new(SystemClock), options()).await.unwrap();
-        Self { handle, registry }
+        let handle = MetadataHandle::start(store.clone(), Arc::new(SystemClock), options()).await.unwrap();
+        Self { handle, store, registry }
     }
 
     pub async fn until_listening(&self) {

@@ -233,8 +233,14 @@ impl AuditPage {
 /// Storage of keys, and of the complete audit trail.
 #[async_trait]
 pub trait AccessStore: Send + Sync + 'static {
-    /// All keys; `None` if nothing has changed since the revision `known`.
+    /// All keys; `None` if nothing has changed since the revision `known`. For readings in the background, which may wait
+    /// longer for a slow store than a caller would.
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError>;
+
+    /// All keys, for a caller that waits.
+    async fn all_keys(&self) -> Result<Vec<ApiKey>, MetadataError> {
+        Ok(self.keys(None).await?.map(|keys| keys.keys).unwrap_or_default())
+    }
 
     /// Makes a change in one transaction with its audit entry, and returns the resulting key. It takes the next
     /// revision of the store, unless it has no effect.

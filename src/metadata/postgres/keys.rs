@@ -28,6 +28,16 @@ impl AccessStore for PostgresStore {
         self.connections.within_in_background(CALL_TIME_MAX, read).await
     }
 
+    async fn all_keys(&self) -> Result<Vec<ApiKey>, MetadataError> {
+        let read = async {
+            let mut lease = self.connections.lease().await?;
+            let keys = read_keys(&mut lease, None).await;
+            self.connections.conclude(lease, keys)
+        };
+        let keys = self.connections.within(CALL_TIME_MAX, read).await?;
+        Ok(keys.map(|keys| keys.keys).unwrap_or_default())
+    }
+
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
         let work = KeyWork { change, context };
         transaction::carry_out(&self.connections, &self.collisions, &work).await
