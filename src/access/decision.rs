@@ -197,11 +197,11 @@ mod tests {
         for scopes in [&["*"][..], &["user.*", "customer.seen"]] {
             for role in Role::ALL {
                 let principal = principal(&[role], scopes);
-                let told = principal.permissions();
+                let reported = principal.permissions();
                 for permission in Permission::GRANTED {
                     let resource = if permission.is_about_all() { Resource::Whole } else { SEEN };
                     let decided = decide(&principal, permission, resource).is_ok();
-                    let found = told.iter().find(|(known, _)| *known == permission);
+                    let found = reported.iter().find(|(known, _)| *known == permission);
                     assert_eq!(found.is_some(), decided, "{role} {scopes:?} {}", permission.name());
                     let found: Vec<_> = found.iter().flat_map(|(_, of)| of).map(ToString::to_string).collect();
                     assert!(!decided || found == scopes, "{role} {found:?}");

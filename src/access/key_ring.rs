@@ -61,7 +61,7 @@ struct Publisher {
     /// Uses that are not reported to the store yet survive all snapshots.
     used: HashMap<KeyId, Arc<AtomicU64>>,
     /// The hour up to which each use was reported.
-    told: HashMap<KeyId, u64>,
+    reported: HashMap<KeyId, u64>,
     /// The default limits, and the usage of keys, retained over all snapshots.
     limits: LimitOptions,
     limiters: HashMap<KeyId, (RateLimits, Option<Arc<Limiter>>)>,
@@ -216,18 +216,18 @@ impl KeyRing {
     }
 
     /// Uses that are not reported to the store yet, to the hour.
-    pub fn untold_uses(&self) -> Vec<(KeyId, Timestamp)> {
+    pub fn unreported_uses(&self) -> Vec<(KeyId, Timestamp)> {
         let publisher = self.publisher();
         let uses = publisher.used.iter().map(|(id, hour)| (*id, hour.load(Ordering::Relaxed)));
-        let untold = uses.filter(|(id, hour)| *hour > publisher.told.get(id).copied().unwrap_or_default());
+        let unreported = uses.filter(|(id, hour)| *hour > publisher.reported.get(id).copied().unwrap_or_default());
         let moment = |hour: u64| Timestamp::saturating_from_nanos(u128::from(hour) * u128::from(HOUR_NANOS));
-        untold.map(|(id, hour)| (id, moment(hour))).collect()
+        unreported.map(|(id, hour)| (id, moment(hour))).collect()
     }
 
     /// Records that the store has these.
-    pub fn note_told(&self, uses: &[(KeyId, Timestamp)]) {
-        let told = uses.iter().map(|(id, at)| (*id, at.as_nanos() / HOUR_NANOS));
-        self.publisher().told.extend(told);
+    pub fn note_reported(&self, uses: &[(KeyId, Timestamp)]) {
+        let reported = uses.iter().map(|(id, at)| (*id, at.as_nanos() / HOUR_NANOS));
+        self.publisher().reported.extend(reported);
     }
 
     fn publisher(&self) -> MutexGuard<'_, Publisher> {
@@ -325,11 +325,11 @@ mod tests {
         let ring = ring(&[used.clone(), key("idle", &[Role::Reader], &["*"])]);
         assert!(found(&ring, &secret, 7_300).is_ok() && found(&ring, &secret, 10_700).is_ok());
         ring.publish(Revision(6), [used]);
-        let untold = ring.untold_uses();
-        assert_eq!(untold, [(secret.id, at(7_200))]);
-        ring.note_told(&untold);
-        assert!(ring.untold_uses().is_empty());
+        let unreported = ring.unreported_uses();
+        assert_eq!(unreported, [(secret.id, at(7_200))]);
+        ring.note_reported(&unreported);
+        assert!(ring.unreported_uses().is_empty());
         assert!(found(&ring, &secret, 10_800).is_ok());
-        assert_eq!(ring.untold_uses(), [(secret.id, at(10_800))]);
+        assert_eq!(ring.unreported_uses(), [(secret.id, at(10_800))]);
     }
 }

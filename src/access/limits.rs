@@ -290,9 +290,9 @@ mod tests {
             [(RateLimits { requests: slow(1), items: None }, 1_000), (RateLimits { requests, items: None }, 2_000)]
         {
             let limiter = LimitOptions::default().limiter(rates).unwrap();
-            let told_at_once = (0..prompt + 2_000).filter(|_| !limiter.refuses_too_often()).count();
+            let reported_at_once = (0..prompt + 2_000).filter(|_| !limiter.refuses_too_often()).count();
             // Some units refill while this counts.
-            assert!((prompt..prompt + 1_000).contains(&told_at_once), "{told_at_once}");
+            assert!((prompt..prompt + 1_000).contains(&reported_at_once), "{reported_at_once}");
         }
     }
 
@@ -319,8 +319,8 @@ mod tests {
         assert!((985..=991).contains(&waits), "{waits}");
         let left = limiter.left()[1].unwrap();
         assert_eq!(left.units, 0);
-        let told = limiter.check_items().unwrap_err();
-        assert!(told.excess == Excess::Items && told.retry_after >= left.more_in / 2, "{told:?}");
+        let reported = limiter.check_items().unwrap_err();
+        assert!(reported.excess == Excess::Items && reported.retry_after >= left.more_in / 2, "{reported:?}");
         // The longer of two waits satisfies both.
         assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
         limiter.owe_items(usize::MAX);

@@ -108,8 +108,8 @@ mod tests {
         refusals.note(&known("other"), "add_items", "permission_denied", "no role", at(160));
         refusals.note(&Principal::Anonymous, "add_items", "unauthenticated", "no key", at(159));
         let found = refusals.before(None);
-        let told: Vec<_> = found.iter().map(|entry| (entry.by.as_str(), entry.count)).collect();
-        assert_eq!(told, [("anonymous", 1), ("key:other", 1), ("key:feed", 1), ("key:feed", 3)]);
+        let reported: Vec<_> = found.iter().map(|entry| (entry.by.as_str(), entry.count)).collect();
+        assert_eq!(reported, [("anonymous", 1), ("key:other", 1), ("key:feed", 1), ("key:feed", 3)]);
         assert_eq!((found[3].at, found[3].last_at), (at(100), at(159)));
         assert_eq!(refusals.before(Some(found[1].at)), found[2..]);
     }

@@ -27,12 +27,12 @@ pub(super) async fn tell_last_uses(ring: &KeyRing, store: &dyn MetadataStore) {
 }
 
 async fn tell(ring: &KeyRing, store: &dyn MetadataStore) {
-    let uses = ring.untold_uses();
+    let uses = ring.unreported_uses();
     if uses.is_empty() {
         return;
     }
     match store.note_uses(&uses).await {
-        Ok(()) => ring.note_told(&uses),
+        Ok(()) => ring.note_reported(&uses),
         // The next round records them.
         Err(error) => tracing::debug!(%error, "cannot record when keys were last used"),
     }

@@ -150,13 +150,13 @@ impl PoolState {
     /// Waits for the operations of the previous routing. A pool that stops also waits for them.
     async fn settle(&self, routing: &Routing) -> Result<(), ListError> {
         let began = Instant::now();
-        let mut is_told = false;
+        let mut is_reported = false;
         while !routing.before_ended(Instant::now() + LOOK_INTERVAL).await {
             if self.is_draining() {
                 return Err(ListError::Draining);
             }
-            if !is_told && began.elapsed() >= SETTLING_PATIENCE {
-                is_told = true;
+            if !is_reported && began.elapsed() >= SETTLING_PATIENCE {
+                is_reported = true;
                 tracing::warn!(
                     "operations on the previous list pool are still running: their lists, if they moved, and the next \
                      resize wait for them"

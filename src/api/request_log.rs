@@ -314,13 +314,13 @@ mod tests {
             (0..5).for_each(|_| request(200));
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        let told: Vec<_> = text.lines().collect();
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[0].contains("status=404") && told[1].contains("status=200"), "{told:?}");
+        let reported: Vec<_> = text.lines().collect();
+        assert_eq!(reported.len(), 3, "{reported:?}");
+        assert!(reported[0].contains("status=404") && reported[1].contains("status=200"), "{reported:?}");
         for part in
             ["request-17", "GET", "/v1/lists/{entity_type}/{feature}/{entity_id}/items", "bytes=16", "took_us=5"]
         {
-            assert!(told[0].contains(part), "{part}: {told:?}");
+            assert!(reported[0].contains(part), "{part}: {reported:?}");
         }
     }
 

@@ -90,12 +90,12 @@ impl Tls {
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
-        told_to_leave: impl Fn(&Context<'_>) -> Poll<()>,
+        asked_to_leave: impl Fn(&Context<'_>) -> Poll<()>,
     ) -> Option<TlsStream<TcpStream>> {
         let mut accepting = pin!(TlsAcceptor::from(self.current()).accept(stream));
         let accepting = poll_fn(|context| match accepting.as_mut().poll(context) {
             Poll::Ready(accepted) => Poll::Ready(accepted),
-            Poll::Pending => told_to_leave(context).map(|()| Err(io::ErrorKind::ConnectionAborted.into())),
+            Poll::Pending => asked_to_leave(context).map(|()| Err(io::ErrorKind::ConnectionAborted.into())),
         });
         let accepted = match timeout(HANDSHAKE_TIMEOUT, accepting).await {
             Ok(accepted) => accepted.inspect_err(|error| tracing::debug!(%error, "TLS handshake failed")).ok(),

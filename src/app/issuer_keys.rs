@@ -274,12 +274,12 @@ mod tests {
         let times = KeyTimes { refresh: Duration::from_secs(300), age_max: Duration::from_secs(86_400) };
         let starting = start_reading(&issuers, vec![file("there"), file("missing")], times, &registry);
         tokio::task::LocalSet::new().run_until(starting).await.unwrap();
-        let told = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let reported = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         for line in [
             "liststore_access_issuer_keys_usable{issuer=\"there\"} 1\n",
             "liststore_access_issuer_keys_unavailable{issuer=\"missing\"} 1\n",
         ] {
-            assert!(told.contains(line), "{told}");
+            assert!(reported.contains(line), "{reported}");
         }
     }
 

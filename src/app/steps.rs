@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migration {
     /// Report the steps without running them.
-    Told,
+    Reported,
     Done,
     /// Also rebuild the directories of lists in buckets.
     WithDirectories,
@@ -12,7 +12,7 @@ pub enum Migration {
 
 impl Migration {
     pub fn is_dry_run(self) -> bool {
-        self == Self::Told
+        self == Self::Reported
     }
 
     /// Returns a line for each step that the migration ran or would run.

@@ -49,20 +49,20 @@ mod tests {
         let unreachable = lists(catalog.clone(), &metadata);
         let publish = async || catalog.publish(&metadata.definitions().await.unwrap(), Timestamp::MIN);
         let keys = ["user#seen|", "user#seen|~2", "user#seen|~3", "user#seen|v", "user#other|", "?"];
-        let told = || keys.map(|key| unreachable(key));
+        let reported = || keys.map(|key| unreachable(key));
 
         metadata.create_feature(new(), context()).await.unwrap();
         metadata.delete_feature(&id, Precondition::None, context()).await.unwrap();
-        assert_eq!(told(), [false; 6], "before there is a catalog");
+        assert_eq!(reported(), [false; 6], "before there is a catalog");
         publish().await;
-        assert_eq!(told(), [true, false, false, false, false, false]);
+        assert_eq!(reported(), [true, false, false, false, false, false]);
         metadata.create_feature(new(), context()).await.unwrap();
-        assert_eq!(told(), [true, false, false, false, false, false], "the catalog does not know it yet");
+        assert_eq!(reported(), [true, false, false, false, false, false], "the catalog does not know it yet");
         publish().await;
-        assert_eq!(told(), [true, false, false, false, false, false]);
+        assert_eq!(reported(), [true, false, false, false, false, false]);
         metadata.delete_feature(&id, Precondition::None, context()).await.unwrap();
-        assert_eq!(told(), [true, false, false, false, false, false], "the catalog still shows it");
+        assert_eq!(reported(), [true, false, false, false, false, false], "the catalog still shows it");
         publish().await;
-        assert_eq!(told(), [true, true, false, false, false, false]);
+        assert_eq!(reported(), [true, true, false, false, false, false]);
     }
 }

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::build::{Settle, longest_ttl, wait_for_catalog, wait_for_others};
-use super::cleaner::{Mender, changed};
+use super::cleaner::{Repairer, changed};
 use super::entries::entry_changes;
 use super::finish::{finish_index, index_of, stored_bags};
 use super::hold::{Held, Lost};
@@ -222,7 +222,7 @@ async fn entries_of(
     index: usize,
 ) -> Result<(), Lost> {
     let pace = held.job.task.lists_per_second;
-    let mender = Mender { metadata: jobs.metadata.clone(), lists: lists.clone() };
+    let repairer = Repairer { metadata: jobs.metadata.clone(), lists: lists.clone() };
     let mut after: Option<ItemKey> = None;
     loop {
         let range = Range {
@@ -239,7 +239,7 @@ async fn entries_of(
         let Some(last) = items.last().map(Item::key) else { return Ok(()) };
         let look = async |_deadline| {
             let looked = items.iter().map(async |entry| match entity_of(&entry.value) {
-                Some(entity) => mender.entry(list, entry.timestamp, &entity).await,
+                Some(entity) => repairer.entry(list, entry.timestamp, &entity).await,
                 None => Ok(false),
             });
             join_all(looked).await.into_iter().collect::<Result<Vec<bool>, ListError>>()

@@ -79,8 +79,8 @@ pub(super) async fn export(Export { entity_type, file, options }: Export) -> Res
     let to_stdout = file.as_os_str() == "-";
     let server = options.server.url().map_err(Failure::Usage)?;
     let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output: file }).await?;
-    let told = format!("{}{}", counted(exported.bags, "bag"), went_on(exported.resumed));
-    tell(&exported, &told, to_stdout, options.output)
+    let reported = format!("{}{}", counted(exported.bags, "bag"), went_on(exported.resumed));
+    tell(&exported, &reported, to_stdout, options.output)
 }
 
 pub(super) async fn import(Import { entity_type, files, options }: Import) -> Result<(), Failure> {
@@ -102,9 +102,9 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
         for index in &copied.brought.indexes_created {
             output.line(&format!("created the index {index} in the target"))?;
         }
-        let told = if copied.is_alike() { "both are equal" } else { "they differ" };
+        let reported = if copied.is_alike() { "both are equal" } else { "they differ" };
         output.line(&format!(
-            "{} bags copied; {} in the source, {} in the target: {told}",
+            "{} bags copied; {} in the source, {} in the target: {reported}",
             copied.copied, copied.from.bags, copied.to.bags
         ))?;
     } else {

@@ -70,8 +70,8 @@ impl From<Finding> for Found {
 impl Found {
     fn line(&self) -> String {
         let Self { part, found, error } = self;
-        let told = error.as_ref().map(|error| format!("FAILED: {error}"));
-        format!("{part:9} {}", told.as_ref().or(found.as_ref()).map_or("", String::as_str))
+        let reported = error.as_ref().map(|error| format!("FAILED: {error}"));
+        format!("{part:9} {}", reported.as_ref().or(found.as_ref()).map_or("", String::as_str))
     }
 }
 
@@ -171,8 +171,8 @@ pub(super) fn report(dir: &Path, shown: &Path, format: Format, well: &str) -> Re
     let is_in_use = app::verify(dir, |finding| printer.add(finding));
     let failed = printer.end(well)?;
     if is_in_use {
-        let told = "is in use by a running server: stop it, or check a backup that `liststore backup` made";
-        return Err(Failure::failed(format!("{} {told}", shown.display())));
+        let reported = "is in use by a running server: stop it, or check a backup that `liststore backup` made";
+        return Err(Failure::failed(format!("{} {reported}", shown.display())));
     }
     Ok(failed)
 }

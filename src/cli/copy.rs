@@ -64,8 +64,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if differ.is_empty() {
         return Ok(());
     }
-    let told = "the servers differ in these features: stop all writers and copy again";
-    Err(Failure::failed(format!("{told}: {}", differ.join(", "))))
+    let reported = "the servers differ in these features: stop all writers and copy again";
+    Err(Failure::failed(format!("{reported}: {}", differ.join(", "))))
 }
 
 /// The source and the target of a copy.

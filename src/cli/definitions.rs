@@ -50,7 +50,7 @@ pub(super) async fn index_names(client: &Client, of: &EntityTypeArgument) -> Res
 
 /// The descriptive fields of a definition.
 #[derive(Debug, Args)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// A description
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -62,7 +62,7 @@ pub(super) struct Told {
     labels: Vec<(String, String)>,
 }
 
-impl Told {
+impl Reported {
     /// All labels. If a key occurs several times, the last value counts.
     pub(super) fn labels(&self) -> Result<Labels, Failure> {
         Labels::new(self.labels.iter().cloned().collect()).map_err(|e| Failure::Usage(e.to_string()))
@@ -76,20 +76,20 @@ impl Told {
 
 /// Changes of a definition's descriptive fields.
 #[derive(Debug, Args)]
-pub(super) struct Retold {
+pub(super) struct ReportedAgain {
     #[command(flatten)]
-    pub told: Told,
+    pub reported: Reported,
     /// Remove all labels
     #[arg(long, conflicts_with = "labels")]
     no_labels: bool,
 }
 
-impl Retold {
+impl ReportedAgain {
     /// The named ones. The labels replace the existing ones together.
     pub(super) fn annotations(self) -> Result<Annotations, Failure> {
-        let is_named = self.no_labels || !self.told.labels.is_empty();
-        let labels = is_named.then(|| self.told.labels()).transpose()?;
-        Ok(self.told.with(labels))
+        let is_named = self.no_labels || !self.reported.labels.is_empty();
+        let labels = is_named.then(|| self.reported.labels()).transpose()?;
+        Ok(self.reported.with(labels))
     }
 }
 

@@ -13,7 +13,7 @@ use liststore_contract::operations::{
 use serde_json::value::RawValue;
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Retold, Told, index_names};
+use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Reported, ReportedAgain, index_names};
 use super::failure::Failure;
 use super::feature::{show_deleted, show_history, shown_labels};
 use super::jobs::{Wait, begin};
@@ -64,7 +64,7 @@ struct Create {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    told: Told,
+    reported: Reported,
     #[command(flatten)]
     options: ChangeOptions,
 }
@@ -110,7 +110,7 @@ struct Update {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    retold: Retold,
+    reported_again: ReportedAgain,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -192,9 +192,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-async fn create(Create { which, ttl, told, options }: Create) -> Result<(), Failure> {
-    let labels = Some(told.labels()?);
-    let input = EntityTypeInput { entity_type: which.entity_type, ttl, annotations: told.with(labels) };
+async fn create(Create { which, ttl, reported, options }: Create) -> Result<(), Failure> {
+    let labels = Some(reported.labels()?);
+    let input = EntityTypeInput { entity_type: which.entity_type, ttl, annotations: reported.with(labels) };
     let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
     show_type(&options.client()?.send(&request).await?, options.output())
 }
@@ -221,8 +221,8 @@ async fn list(List { query, options }: List) -> Result<(), Failure> {
     })
 }
 
-async fn update(Update { which, ttl, retold, condition, options }: Update) -> Result<(), Failure> {
-    let patch = EntityTypePatch { ttl, annotations: retold.annotations()? };
+async fn update(Update { which, ttl, reported_again, condition, options }: Update) -> Result<(), Failure> {
+    let patch = EntityTypePatch { ttl, annotations: reported_again.annotations()? };
     if patch.is_empty() {
         let what = "nothing to change: pass --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));

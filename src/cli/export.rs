@@ -84,8 +84,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
     let by_name = || if to_stdout { Some(ExportFormat::Ndjson) } else { ExportFormat::by_name(&arguments.file) };
     let format = arguments.format.or_else(by_name).ok_or_else(|| {
-        let told = "cannot derive the format from the file's name: pass --format csv, ndjson or parquet";
-        Failure::Usage(format!("{}: {told}", arguments.file.display()))
+        let reported = "cannot derive the format from the file's name: pass --format csv, ndjson or parquet";
+        Failure::Usage(format!("{}: {reported}", arguments.file.display()))
     })?;
     if format == ExportFormat::Parquet {
         PARQUET.needed().map_err(|left_out| Failure::Usage(left_out.to_string()))?;
@@ -101,13 +101,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         );
     }
     let exported = items(arguments, format)?;
-    let told = format!(
+    let reported = format!(
         "{} of {}{}",
         counted(exported.items, "item"),
         counted(exported.lists, "list"),
         went_on(exported.resumed)
     );
-    tell(&exported, &told, to_stdout, output)
+    tell(&exported, &reported, to_stdout, output)
 }
 
 /// The note about a file that an earlier run began.
@@ -116,21 +116,21 @@ pub(super) fn went_on(resumed: bool) -> &'static str {
 }
 
 /// Prints the summary: on standard output, unless the data went there.
-pub(super) fn tell(result: &impl Serialize, told: &str, to_stdout: bool, format: Format) -> Result<(), Failure> {
+pub(super) fn tell(result: &impl Serialize, reported: &str, to_stdout: bool, format: Format) -> Result<(), Failure> {
     let json = match format {
         Format::Table => None,
         Format::Json | Format::Ndjson => Some(serde_json::to_string(result)),
     };
-    let told = match json {
-        None => told.to_owned(),
+    let reported = match json {
+        None => reported.to_owned(),
         Some(json) => json.map_err(|error| Failure::failed(error.to_string()))?,
     };
     if to_stdout {
-        eprintln!("{}", printable(&told));
+        eprintln!("{}", printable(&reported));
         return Ok(());
     }
     let mut output = Output::open();
-    output.line(&told)?;
+    output.line(&reported)?;
     output.flush()
 }
 

@@ -22,8 +22,8 @@ pub(super) enum Failure {
     /// Exit status 2.
     Settings(Vec<SettingError>),
     /// The log already contains the failure, or the wrong settings.
-    Told,
-    SettingsTold,
+    Reported,
+    ReportedSettings,
     /// The server refused it: exit status 1.
     Refused(Box<Problem>),
     /// The reader closed the output, as `| head` does: the command ends quietly.
@@ -58,8 +58,8 @@ impl Failure {
                 });
                 ExitCode::from(WRONG_USAGE)
             }
-            Self::Told => ExitCode::from(FAILED),
-            Self::SettingsTold => ExitCode::from(WRONG_USAGE),
+            Self::Reported => ExitCode::from(FAILED),
+            Self::ReportedSettings => ExitCode::from(WRONG_USAGE),
             Self::OutputClosed => ExitCode::SUCCESS,
         }
     }

@@ -10,7 +10,7 @@ use liststore_contract::operations::{
 };
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, Retold, Told, labels};
+use super::definitions::{ChangeOptions, Condition, Reported, ReportedAgain, labels};
 use super::failure::Failure;
 use super::output::{Format, Output, counted, show, show_all};
 use super::pages::entries;
@@ -79,7 +79,7 @@ struct Create {
     #[command(flatten)]
     fixed: parse::FixedProperties,
     #[command(flatten)]
-    told: Told,
+    reported: Reported,
     #[command(flatten)]
     options: ChangeOptions,
 }
@@ -131,7 +131,7 @@ struct Update {
     #[command(flatten)]
     changeable: parse::ChangeableProperties,
     #[command(flatten)]
-    retold: Retold,
+    reported_again: ReportedAgain,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -190,13 +190,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let labels = arguments.told.labels()?;
+    let labels = arguments.reported.labels()?;
     let input = FeatureInput {
         entity_type: arguments.feature.entity_type,
         name: arguments.feature.feature,
         value_type: arguments.value_type,
         properties: arguments.fixed.with(arguments.changeable.given(Some(arguments.ttl))),
-        annotations: arguments.told.with(Some(labels)),
+        annotations: arguments.reported.with(Some(labels)),
     };
     let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
     show_feature(&arguments.options.client()?.send(&request).await?, arguments.options.output())
@@ -230,8 +230,8 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { feature, ttl, changeable, retold, condition, options } = arguments;
-    let patch = FeaturePatch { properties: changeable.given(ttl), annotations: retold.annotations()? };
+    let Update { feature, ttl, changeable, reported_again, condition, options } = arguments;
+    let patch = FeaturePatch { properties: changeable.given(ttl), annotations: reported_again.annotations()? };
     if patch.is_empty() {
         return Err(Failure::Usage(format!(
             "name what to change: {}, --description, --owner, --label or --no-labels",
@@ -371,8 +371,8 @@ mod tests {
     fn a_change_is_shown_by_its_differences() {
         let before = json!({"ttl": "30d", "owner": "a", "updated_at": "1", "labels": {}, "max_items": 9});
         let after = json!({"ttl": "14d", "owner": "a", "updated_at": "2", "labels": {"k": "v"}});
-        let told = r#"labels {} -> {"k":"v"}, max_items 9 -> -, ttl 30d -> 14d"#;
-        assert_eq!(differences(&before, &after), told);
+        let reported = r#"labels {} -> {"k":"v"}, max_items 9 -> -, ttl 30d -> 14d"#;
+        assert_eq!(differences(&before, &after), reported);
         assert_eq!(differences(&json!(null), &after), "");
     }
 }

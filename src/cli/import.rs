@@ -154,8 +154,8 @@ impl Arguments {
                 (FeatureId { entity_type, name }, files)
             }
             _ => {
-                let told = "name the feature and the files: liststore import ENTITY_TYPE FEATURE FILE…";
-                return Err(Failure::Usage(told.to_owned()));
+                let reported = "name the feature and the files: liststore import ENTITY_TYPE FEATURE FILE…";
+                return Err(Failure::Usage(reported.to_owned()));
             }
         };
         Ok((feature, files.iter().map(PathBuf::from).collect()))

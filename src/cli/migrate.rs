@@ -36,7 +36,7 @@ pub(super) struct Arguments {
 impl Arguments {
     fn how(&self) -> Migration {
         match (self.dry_run, self.rebuild_buckets) {
-            (true, _) => Migration::Told,
+            (true, _) => Migration::Reported,
             (false, false) => Migration::Done,
             (false, true) => Migration::WithDirectories,
         }

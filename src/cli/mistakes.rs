@@ -142,16 +142,16 @@ mod tests {
             let former = clap::Arg::new("feature").long("feature").hide(true);
             Command::new("x").subcommands([hidden, Command::new("import").arg(former)])
         };
-        let told = |words: &[&str]| {
+        let reported = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(OsString::from).collect();
             let error = all().try_get_matches_from(&words).unwrap_err();
             with_tip(error, &all(), &words).to_string()
         };
-        let cleen = told(&["x", "cleen"]);
+        let cleen = reported(&["x", "cleen"]);
         assert!(cleen.contains("tip: a similar subcommand exists: `liststore index clean`"), "{cleen}");
-        let featur = told(&["x", "import", "--featur", "y"]);
+        let featur = reported(&["x", "import", "--featur", "y"]);
         assert!(featur.contains("tip: `x import --help` lists its options"), "{featur}");
-        assert!(!told(&["x", "zzz"]).contains("clean"));
+        assert!(!reported(&["x", "zzz"]).contains("clean"));
     }
 
     #[test]
@@ -159,8 +159,8 @@ mod tests {
         let all = Command::new("x").arg(clap::Arg::new("n").value_parser(clap::value_parser!(u8)));
         let words = [OsString::from("x"), "9".repeat(5_000).into()];
         let error = all.clone().try_get_matches_from(&words).unwrap_err();
-        let told = with_tip(error, &all, &words).to_string();
-        assert!(told.contains(&format!("'{}…'", "9".repeat(60))) && told.len() < 300, "{told}");
+        let reported = with_tip(error, &all, &words).to_string();
+        assert!(reported.contains(&format!("'{}…'", "9".repeat(60))) && reported.len() < 300, "{reported}");
     }
 
     #[test]

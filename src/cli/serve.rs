@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     app::run(settings, Arc::clone(&log), announce).map_err(|error| {
         log.last_words(&error.to_string());
-        Failure::Told
+        Failure::Reported
     })
 }
 

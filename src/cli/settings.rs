@@ -36,7 +36,7 @@ impl SettingsArguments {
             let format = Settings::log_format(self.config.as_deref(), &flags);
             let in_json = log_format(format).is_json();
             errors.iter().for_each(|error| telemetry::last_words(&error.to_string(), in_json));
-            Failure::SettingsTold
+            Failure::ReportedSettings
         })
     }
 

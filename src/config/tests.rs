@@ -51,14 +51,14 @@ fn permits_have_other_defaults_where_they_bound_requests_to_a_cluster() {
 #[test]
 fn nodes_are_translated_by_address_or_host_id() {
     let id = "6f1b6a34-1e9c-4c37-9f0e-0d8d8f3a9b21";
-    let told = format!("10.0.0.1:9042=203.0.113.7:1,10.0.0.2=203.0.113.7:2,{id}=203.0.113.7:3,fd00::1=[fd00::9]:4");
+    let reported = format!("10.0.0.1:9042=203.0.113.7:1,10.0.0.2=203.0.113.7:2,{id}=203.0.113.7:3,fd00::1=[fd00::9]:4");
     let shown = format!("10.0.0.1=203.0.113.7:1,10.0.0.2=203.0.113.7:2,{id}=203.0.113.7:3,fd00::1=[fd00::9]:4");
-    let read = |told: &str| {
-        let file = format!("items.cql.address_translation = \"{told}\"");
+    let read = |reported: &str| {
+        let file = format!("items.cql.address_translation = \"{reported}\"");
         load(&file, &[], &[]).unwrap().settings.items.cql.address_translation
     };
-    assert_eq!(read(&told), read(&shown));
-    let settings = serde_json::to_value(read(&told)).unwrap();
+    assert_eq!(read(&reported), read(&shown));
+    let settings = serde_json::to_value(read(&reported)).unwrap();
     assert_eq!(settings, serde_json::json!(shown.split(',').collect::<Vec<_>>()), "the output can be read again");
 }
 
@@ -82,10 +82,10 @@ fn flags_override_the_environment_and_that_overrides_the_file() {
 fn a_typing_error_in_the_postgres_url_is_refused_without_its_value() {
     for (parameter, nearest) in [("sslmod=verify-full", "sslmode"), ("sslpassword=hunter2", "password")] {
         let url = format!("postgres://me:hunter2@db/x?{parameter}");
-        let told = problems("metadata.store = \"postgres\"", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
+        let reported = problems("metadata.store = \"postgres\"", &[("LISTSTORE__METADATA__POSTGRES__URL", &url)]);
         let name = parameter.split_once('=').unwrap().0;
         assert_eq!(
-            told,
+            reported,
             [format!(
                 "metadata.postgres.url (environment variable LISTSTORE__METADATA__POSTGRES__URL): has the unknown \
                  parameter {name}; the nearest known one is {nearest}"
@@ -201,17 +201,20 @@ fn other_kinds_of_values_are_refused() {
         ("log.filter = \"liststore=loud\"", "info"),
         ("metadata.store = \"postgres\"", "is required"),
     ] {
-        let told = problems(file, &[]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(said), "{told:?} for {file}");
+        let reported = problems(file, &[]);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].contains(said), "{reported:?} for {file}");
     }
 }
 
 #[test]
 fn a_broken_or_missing_file_is_reported_in_one_line() {
-    let told = problems("[http\nlisten = 3", &[]);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("--config (FILE): invalid TOML at line 1") && !told[0].contains('\n'), "{told:?}");
+    let reported = problems("[http\nlisten = 3", &[]);
+    assert_eq!(reported.len(), 1);
+    assert!(
+        reported[0].starts_with("--config (FILE): invalid TOML at line 1") && !reported[0].contains('\n'),
+        "{reported:?}"
+    );
     let errors = Settings::load(Some(Path::new("/no/such/file.toml")), &[]).unwrap_err();
     assert_eq!(errors[0].origin, "/no/such/file.toml");
     assert!(errors[0].problem.starts_with("cannot read the configuration file"), "{errors:?}");
@@ -236,8 +239,8 @@ fn printed_settings_and_mistakes_contain_no_secret() {
     let shown = format!("{} {settings:?}", settings.to_toml().unwrap());
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("postgres://me:********@db/features"), "{shown}");
-    let told = problems("metadata.postgres.url = \"hunter2\"\nitems.cql.password = 2222", &[]).join("\n");
-    assert!(!told.contains("hunter2") && !told.contains("2222"), "{told}");
+    let reported = problems("metadata.postgres.url = \"hunter2\"\nitems.cql.password = 2222", &[]).join("\n");
+    assert!(!reported.contains("hunter2") && !reported.contains("2222"), "{reported}");
 }
 
 #[test]
@@ -246,16 +249,19 @@ fn a_secret_is_given_or_in_a_file_and_not_both() {
     let url = "metadata.store = \"postgres\"\nmetadata.postgres.url_file = \"/secrets/url\"\n";
     assert!(load(&format!("{login}{url}"), &[], &[]).is_ok());
     let both = format!("{login}{url}items.cql.password = \"p\"\nmetadata.postgres.url = \"postgres://h/d\"");
-    let told = problems(&both, &[]);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|problem| problem.contains("must not be combined")), "{told:?}");
+    let reported = problems(&both, &[]);
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported.iter().all(|problem| problem.contains("must not be combined")), "{reported:?}");
     assert!(problems("items.cql.password_file = \"/p\"", &[])[0].contains("items.cql.username"));
 }
 
 #[test]
 fn tls_for_administration_needs_its_address_and_a_certificate() {
-    let told = problems("admin.tls = true", &[]);
-    assert!(told.len() == 2 && told.iter().all(|problem| problem.contains("is required with admin.tls")), "{told:?}");
+    let reported = problems("admin.tls = true", &[]);
+    assert!(
+        reported.len() == 2 && reported.iter().all(|problem| problem.contains("is required with admin.tls")),
+        "{reported:?}"
+    );
     let file = "admin.listen = \"h:1\"\nadmin.tls = true\nhttp.tls.certificate_file = \"c\"\nhttp.tls.key_file = \"k\"";
     assert!(load(file, &[], &[]).unwrap().settings.admin.tls);
 }

@@ -250,11 +250,11 @@ impl Worker {
             Some(tls) => {
                 let serving = async {
                     let mut stopping = pin!(stopping);
-                    let told_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
+                    let asked_to_leave = |context: &Context<'_>| slot.poll_leave(began, context);
                     if !http1::has_begun(&stream, &slot, stopping.as_mut()).await {
                         return;
                     }
-                    let Some(stream) = tls.accept(stream, told_to_leave).await else { return };
+                    let Some(stream) = tls.accept(stream, asked_to_leave).await else { return };
                     client.certificate = tls.shown(&stream);
                     let shown = client.certificate.as_ref();
                     client.identity = shown.and_then(|shown| self.state.access.certified(&shown.names()));

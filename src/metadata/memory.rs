@@ -139,11 +139,11 @@ mod tests {
         let erasure =
             Erasure { action: ErasureAction::EraseEntity, target: "entity:user/u".into(), details: json!({}) };
         store.note_erasure(erasure, context()).await.unwrap();
-        let told = async |since| store.changes(Revision(since)).await.unwrap().unwrap();
-        assert_eq!(told(3).await.revision, Revision(6));
-        assert_eq!(told(3).await.features, [(id("a"), None), (id("c"), Some(changed.clone()))]);
-        assert_eq!(told(4).await.features, [(id("a"), None)]);
-        assert_eq!(told(5).await.features, []);
+        let reported = async |since| store.changes(Revision(since)).await.unwrap().unwrap();
+        assert_eq!(reported(3).await.revision, Revision(6));
+        assert_eq!(reported(3).await.features, [(id("a"), None), (id("c"), Some(changed.clone()))]);
+        assert_eq!(reported(4).await.features, [(id("a"), None)]);
+        assert_eq!(reported(5).await.features, []);
     }
 
     #[test]

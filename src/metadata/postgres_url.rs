@@ -291,8 +291,8 @@ mod tests {
 
     #[test]
     fn a_repeated_parameter_is_refused() {
-        let told = refusal("postgres://h?sslmode=verify-full&sslmode=disable");
-        assert_eq!(told, "has the parameter sslmode twice");
+        let reported = refusal("postgres://h?sslmode=verify-full&sslmode=disable");
+        assert_eq!(reported, "has the parameter sslmode twice");
         assert_eq!(refusal("postgres://h?password=hush&password=hush"), "has the parameter password twice");
     }
 

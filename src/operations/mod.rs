@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn the_guide_documents_exactly_the_operations() {
         let guide = include_str!("../../docs/reference/api.md");
-        let told: BTreeSet<_> = guide.split('`').skip(1).step_by(2).collect();
+        let reported: BTreeSet<_> = guide.split('`').skip(1).step_by(2).collect();
         let abbreviated = |operation: &Row| {
             let path = operation.path.replace("/v1/lists/{entity_type}/{feature}/{entity_id}", "L");
             format!("{} {}", operation.method, path.replace("/v1/features/{entity_type}/{name}", "F"))
         };
         let known: BTreeSet<_> = rows().map(abbreviated).collect();
         for call in &known {
-            assert!(told.contains(call.as_str()), "docs/reference/api.md does not tell of `{call}`");
+            assert!(reported.contains(call.as_str()), "docs/reference/api.md does not tell of `{call}`");
         }
-        for span in told {
+        for span in reported {
             let is_call = ["GET ", "POST ", "PUT ", "PATCH ", "DELETE "].iter().any(|method| span.starts_with(method));
             assert!(!is_call || known.contains(span), "docs/reference/api.md tells of `{span}`, which is no operation");
         }

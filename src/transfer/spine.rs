@@ -232,9 +232,9 @@ fn members(line: &[u8]) -> Result<Cells, serde_json::Error> {
 
 /// The format by a spine's name.
 pub fn spine_format(path: &Path) -> Result<FileFormat, Failure> {
-    let untold = "cannot derive the format from the spine's name: it must end with .csv or .ndjson, optionally \
+    let unreported = "cannot derive the format from the spine's name: it must end with .csv or .ndjson, optionally \
                   followed by .gz or .zst";
-    FileFormat::by_name(path).ok_or_else(|| Failure::Usage(format!("{}: {untold}", path.display())))
+    FileFormat::by_name(path).ok_or_else(|| Failure::Usage(format!("{}: {unreported}", path.display())))
 }
 
 #[cfg(test)]

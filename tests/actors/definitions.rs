@@ -131,9 +131,9 @@ async fn a_failed_look_up_is_not_reported_as_missing() {
 async fn notifications_lead_to_reading_changes_and_missed_ones_to_a_full_read() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
-    store.create_elsewhere(new_feature("told")).await;
+    store.create_elsewhere(new_feature("reported")).await;
     store.tell(News::Changed).await;
-    until("the change is known", || knows(&handle, "told")).await;
+    until("the change is known", || knows(&handle, "reported")).await;
     assert_eq!((store.full_readings(), store.readings_of_changes()), (1, 1));
     store.create_elsewhere(new_feature("missed")).await;
     store.tell(News::Missed).await;
@@ -252,7 +252,7 @@ async fn the_actor_restarts_when_the_task_of_the_catalog_has_died() {
     store.panic_in_news();
     until("a fresh actor was started", || handle.restarts() == 1).await;
     store.create_elsewhere(new_feature("first")).await;
-    until("it can be told again", || handle.unavailable_reason().is_none()).await;
+    until("it can be reported again", || handle.unavailable_reason().is_none()).await;
     store.tell(News::Changed).await;
     until("the change is known", || knows(&handle, "first")).await;
 

@@ -33,7 +33,7 @@ pub struct SharedStore {
     /// Whether the next wait for news panics, and the next full reading.
     news_panic: AtomicBool,
     reading_panics: AtomicBool,
-    told: Notify,
+    reported: Notify,
     /// Changes by other servers that are not in the revision of a reader.
     changed: Mutex<Vec<(FeatureId, Option<Feature>)>>,
     full_readings: AtomicUsize,
@@ -53,7 +53,7 @@ impl SharedStore {
             news: Turns::default(),
             news_panic: AtomicBool::default(),
             reading_panics: AtomicBool::default(),
-            told: Notify::new(),
+            reported: Notify::new(),
             changed: Mutex::default(),
             full_readings: AtomicUsize::default(),
             readings_of_changes: AtomicUsize::default(),
@@ -70,7 +70,7 @@ impl SharedStore {
 
     pub async fn tell(&self, news: News) {
         self.news.lock().await.push(news);
-        self.told.notify_one();
+        self.reported.notify_one();
     }
 
     pub fn be_unreadable(&self, unreadable: bool) {
@@ -80,7 +80,7 @@ impl SharedStore {
     /// The next wait for news panics.
     pub fn panic_in_news(&self) {
         self.news_panic.store(true, SeqCst);
-        self.told.notify_one();
+        self.reported.notify_one();
     }
 
     /// The next reading of all definitions panics.
@@ -240,7 +240,7 @@ impl MetadataStore for SharedStore {
             if let Some(news) = self.news.lock().await.pop() {
                 return news;
             }
-            self.told.notified().await;
+            self.reported.notified().await;
         }
     }
 

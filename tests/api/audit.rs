@@ -80,9 +80,9 @@ async fn the_audit_trail_has_refusals_with_their_caller() {
     let read = async |query: &str| {
         with_key(&api, &admin, Method::GET, &format!("/v1/audit{query}"), &Value::Null).await.expect(200)
     };
-    let told = |page: &Value| {
+    let reported = |page: &Value| {
         let changes = page["changes"].as_array().unwrap();
-        let told = changes.iter().map(|change| {
+        let reported = changes.iter().map(|change| {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (by, target, after) = (text(&change["by"]), text(&change["target"]), &change["after"]);
             match change["action"].as_str() {
@@ -90,7 +90,7 @@ async fn the_audit_trail_has_refusals_with_their_caller() {
                 other => format!("{by} {target} {}", other.unwrap()),
             }
         });
-        told.collect::<Vec<_>>()
+        reported.collect::<Vec<_>>()
     };
     let refusals = read("?action=refuse").await;
     let expected = [
@@ -100,19 +100,19 @@ async fn the_audit_trail_has_refusals_with_their_caller() {
         "key:e batch_add permission_denied 2",
         "key:ro add_items permission_denied 3",
     ];
-    assert_eq!(told(&refusals), expected);
+    assert_eq!(reported(&refusals), expected);
     let reasons: Vec<_> =
         refusals["changes"].as_array().unwrap().iter().map(|r| r["after"]["reason"].clone()).collect();
     assert_eq!((&reasons[0], &reasons[1]), (&json!("no key"), &json!("revoked key")));
     assert!(!refusals.to_string().contains("made-up") && !refusals.to_string().contains(&reader[16..]));
-    assert_eq!(told(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
-    assert_eq!(told(&read("?action=refuse&target=batch_add").await), [expected[3]]);
-    assert_eq!(told(&read("").await)[0], "key:admin key:ro revoke_key", "changes stand by themselves");
+    assert_eq!(reported(&read("?action=refuse&by=key:ro").await), [expected[2], expected[4]]);
+    assert_eq!(reported(&read("?action=refuse&target=batch_add").await), [expected[3]]);
+    assert_eq!(reported(&read("").await)[0], "key:admin key:ro revoke_key", "changes stand by themselves");
     let (mut paged, mut token) = (Vec::new(), String::new());
     loop {
         let page = read(&format!("?action=refuse&page_size=2{token}")).await;
         assert!(page["changes"].as_array().unwrap().len() <= 2);
-        paged.extend(told(&page));
+        paged.extend(reported(&page));
         match page["next_page_token"].as_str() {
             Some(next) => token = format!("&page_token={next}"),
             None => break,

@@ -15,7 +15,7 @@ async fn one_answer_has_many_bags_or_their_problems() {
     let request = |entity_type: &str, id: &str| json!({"entity_type": entity_type, "entity_id": id});
     let requests = [request("user", "u-2"), request("user", "none"), request("story", "s"), request("user", "u-0")];
     let found = api.post("/v1/entities:batchGet", json!({"requests": requests})).await.expect(200);
-    let told: Vec<_> = found["results"]
+    let reported: Vec<_> = found["results"]
         .as_array()
         .unwrap()
         .iter()
@@ -24,7 +24,7 @@ async fn one_answer_has_many_bags_or_their_problems() {
             None => result["properties"]["n"].clone(),
         })
         .collect();
-    assert_eq!(told, [json!(2), json!("bag_not_found"), json!("entity_type_not_found"), json!(0)]);
+    assert_eq!(reported, [json!(2), json!("bag_not_found"), json!("entity_type_not_found"), json!(0)]);
     for (body, field) in [
         (json!({"requests": []}), "requests"),
         (json!({"requests": [{"entity_type": "user"}]}), "requests[0].entity_id"),

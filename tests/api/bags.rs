@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Api, ago, api_with, items};
-use super::guide::{blocks, is_as_told};
+use super::guide::{blocks, is_as_documented};
 use super::sockets::until;
 
 pub const U1: &str = "/v1/entities/user/u-1";
@@ -336,7 +336,7 @@ async fn the_examples_of_the_guide_return_its_answers() {
     let page = include_str!("../../docs/explanation/bags.md");
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());
-    for (request, told) in requests.into_iter().zip(answers) {
+    for (request, reported) in requests.into_iter().zip(answers) {
         let (head, body) =
             request.split_once("\n{").map_or((request, String::new()), |(head, rest)| (head, format!("{{{rest}")));
         let mut lines = head.lines();
@@ -351,12 +351,12 @@ async fn the_examples_of_the_guide_return_its_answers() {
         if let Some(tag) = answer.header("etag") {
             tag.clone_into(&mut noted);
         }
-        let (status, told) = told.split_once('\n').unwrap_or((told, ""));
+        let (status, reported) = reported.split_once('\n').unwrap_or((reported, ""));
         assert_eq!(answer.status.to_string(), status, "{request}: {}", answer.text());
-        if !told.is_empty() {
-            let told: Value = serde_json::from_str(&told.replace("[…]", "\"…\"")).unwrap();
+        if !reported.is_empty() {
+            let reported: Value = serde_json::from_str(&reported.replace("[…]", "\"…\"")).unwrap();
             let found: Value = serde_json::from_slice(&answer.body).unwrap();
-            assert!(is_as_told(&found, &told, &mut String::new()), "{request}:\n{found}\nis not\n{told}");
+            assert!(is_as_documented(&found, &reported, &mut String::new()), "{request}:\n{found}\nis not\n{reported}");
         }
     }
 }

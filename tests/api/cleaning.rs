@@ -101,8 +101,8 @@ impl Broken {
     }
 
     async fn until_nothing_waits(&self) {
-        let is_told = async || sockets::metric(&self.api, "liststore_cleaner_waiting").await == 0.0;
-        sockets::until("nothing waits", is_told).await;
+        let is_reported = async || sockets::metric(&self.api, "liststore_cleaner_waiting").await == 0.0;
+        sockets::until("nothing waits", is_reported).await;
     }
 }
 

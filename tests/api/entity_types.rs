@@ -54,8 +54,8 @@ async fn an_entity_type_is_created_changed_and_deleted() {
         assert_eq!((answer.status, answer.code().as_str()), (404, "entity_type_not_found"));
     }
     let history = api.get("/v1/entity-types/user/history?page_size=2").await.expect(200);
-    let told = |place: usize| history["history"][place]["action"].as_str().unwrap().to_owned();
-    assert_eq!([told(0), told(1)], ["delete_entity_type", "update_entity_type"]);
+    let reported = |place: usize| history["history"][place]["action"].as_str().unwrap().to_owned();
+    assert_eq!([reported(0), reported(1)], ["delete_entity_type", "update_entity_type"]);
     let token = history["next_page_token"].as_str().unwrap();
     let rest = api.get(&format!("/v1/entity-types/user/history?page_token={token}")).await.expect(200);
     assert_eq!((&rest["history"][0]["action"], &rest["next_page_token"]), (&json!("create_entity_type"), &Value::Null));

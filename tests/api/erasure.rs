@@ -93,8 +93,8 @@ async fn only_lists_that_exist_are_cleared() {
     let mut cleared = faults.cleared.lock().unwrap().clone();
     cleared.sort();
     assert_eq!(cleared, held);
-    let told = json!({"state": "done", "lists_cleared": 2, "lists_not_cleared": 0, "not_cleared": []});
-    assert_eq!(erased(&api).await[0]["after"], told);
+    let reported = json!({"state": "done", "lists_cleared": 2, "lists_not_cleared": 0, "not_cleared": []});
+    assert_eq!(erased(&api).await[0]["after"], reported);
 }
 
 #[tokio::test]
@@ -128,8 +128,8 @@ async fn lists_that_could_not_be_cleared_are_reported() {
     assert_eq!((&problem["code"], &problem["retryable"]), (&json!("store_unavailable"), &json!(true)));
     assert!(!receipt.to_string().contains("SECRET"), "{receipt}");
     let noted = &erased(&api).await[0]["after"];
-    let told = json!({"state": "done", "lists_cleared": 1, "lists_not_cleared": 1, "not_cleared": ["user#seen|"]});
-    assert_eq!(noted, &told);
+    let reported = json!({"state": "done", "lists_cleared": 1, "lists_not_cleared": 1, "not_cleared": ["user#seen|"]});
+    assert_eq!(noted, &reported);
     assert!(api.values(&items("bought", "u")).await.is_empty());
     assert_eq!(api.values(&items("seen", "u")).await, ["a"]);
 

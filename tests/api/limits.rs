@@ -84,9 +84,9 @@ async fn refused_requests_count_against_the_limit() {
         last = with_key(&api, &noisy, Method::GET, list, &Value::Null).await;
     }
     last.refused("rate_limited", "");
-    let told: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
+    let reported: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
     let retry_after: u64 = last.header("retry-after").unwrap().parse().unwrap();
-    assert!(told <= retry_after, "whoever comes again then is let in: {last:?}");
+    assert!(reported <= retry_after, "whoever comes again then is let in: {last:?}");
 }
 
 /// So that refusing a caller that does not slow down takes nothing from other callers.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::client::{Api, ago, api, api_with, items};
-use super::guide::{Step, is_as_told, steps};
+use super::guide::{Step, is_as_documented, steps};
 
 async fn set(api: &Api, name: &str, identity: &str, keep: &str) {
     let body = json!({
@@ -196,7 +196,7 @@ async fn erasing_an_entity_empties_its_sets() {
 #[tokio::test]
 async fn the_examples_of_the_guide_return_its_answers() {
     let (api, mut token) = (api().await, String::new());
-    for Step { method, path, body, told } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
+    for Step { method, path, body, reported } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
         let path = path.replace("TOKEN", &token);
         let answer = match method.as_str() {
             "GET" => api.get(&path).await,
@@ -205,7 +205,7 @@ async fn the_examples_of_the_guide_return_its_answers() {
         };
         assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert!(is_as_told(&answer, &told, &mut token), "{path}:\n{answer}\nis not\n{told}");
+        assert!(is_as_documented(&answer, &reported, &mut token), "{path}:\n{answer}\nis not\n{reported}");
     }
 }
 

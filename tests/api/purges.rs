@@ -223,7 +223,7 @@ async fn a_paused_or_cancelled_purge_counts_every_list_that_it_cleared() {
         }
         api.post(&format!("{job}/{command}"), json!({})).await.expect(200);
         if command != "resume" {
-            sockets::until("all that was cleared is told", async || LISTS - left().await == cleared().await).await;
+            sockets::until("all that was cleared is reported", async || LISTS - left().await == cleared().await).await;
             assert!(left().await > 0, "the purge ended before the command");
         }
     }

@@ -15,13 +15,13 @@ async fn a_refusal_does_not_reveal_whether_a_feature_exists() {
     let limited = json!({"name": "o", "roles": ["admin"], "scopes": ["user.other"]});
     let (limited, _) = key(&api, Some(&admin), limited).await;
     for path in ["/v1/features/user/NAME", "/v1/features/user/NAME/versions/v9", "/v1/lists/user/NAME/u/items"] {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for name in ["seen", "none"] {
             let answer = with_key(&api, &limited, Method::GET, &path.replace("NAME", name), &Value::Null).await;
-            told.push((answer.status, answer.text()));
+            reported.push((answer.status, answer.text()));
         }
-        assert_eq!(told[0], told[1]);
-        assert_eq!(told[0].0, 403);
+        assert_eq!(reported[0], reported[1]);
+        assert_eq!(reported[0].0, 403);
     }
 }
 
@@ -45,13 +45,13 @@ async fn a_job_beyond_the_scope_looks_missing() {
         (Method::POST, "/resume", json!({})),
         (Method::POST, "/cancel", json!({})),
     ] {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for id in [id, &none] {
             let answer = with_key(&api, &limited, method.clone(), &format!("/v1/jobs/{id}{rest}"), &body).await;
             answer.refused("job_not_found", "");
-            told.push(answer.text().replace(id, "ID"));
+            reported.push(answer.text().replace(id, "ID"));
         }
-        assert_eq!(told[0], told[1], "{method} {rest}");
+        assert_eq!(reported[0], reported[1], "{method} {rest}");
     }
     let jobs = with_key(&api, &limited, Method::GET, "/v1/jobs", &Value::Null).await.expect(200);
     assert_eq!(jobs, json!({"jobs": []}));
@@ -166,7 +166,7 @@ async fn a_listing_and_its_pages_show_only_permitted_entries() {
     }
     assert_eq!(names, ["a1", "a2", "a3"]);
     let exactly = with_key(&api, &limited, Method::GET, "/v1/features?page_size=3", &Value::Null).await.expect(200);
-    assert_eq!(exactly["next_page_token"], Value::Null, "no hidden feature may be told of by a token");
+    assert_eq!(exactly["next_page_token"], Value::Null, "no hidden feature may be reported of by a token");
 }
 
 /// A scope is compared with the names that the server uses, in any encoding of the request.

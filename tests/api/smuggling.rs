@@ -74,9 +74,9 @@ async fn a_smuggling_attempt_is_refused_with_everything_after_it() {
         (format!("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n{smuggled}"), malformed),
         ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}".to_owned(), malformed),
     ] {
-        let told = talk(&api, &text).await;
-        assert!(told.starts_with("HTTP/1.1 "), "{text:?}: {told:?}");
-        refused_at_once(&told, status, code);
+        let reported = talk(&api, &text).await;
+        assert!(reported.starts_with("HTTP/1.1 "), "{text:?}: {reported:?}");
+        refused_at_once(&reported, status, code);
     }
     assert!(api.values(&list).await.is_empty());
     let metrics = api.get("/metrics").await.text();
@@ -92,9 +92,9 @@ async fn a_closing_connection_is_not_read_further() {
     for closing in
         [request(&format!("GET {list}"), "Connection: x, Close\r\n", ""), format!("GET {list} HTTP/1.0\r\n\r\n")]
     {
-        let told = talk(&api, &(closing + &add_request(&list, "after it"))).await;
-        assert_eq!(told.matches("HTTP/1.1 ").count(), 1, "{told}");
-        assert!(told.contains("\r\nconnection: close\r\n"), "{told}");
+        let reported = talk(&api, &(closing + &add_request(&list, "after it"))).await;
+        assert_eq!(reported.matches("HTTP/1.1 ").count(), 1, "{reported}");
+        assert!(reported.contains("\r\nconnection: close\r\n"), "{reported}");
     }
     assert!(api.values(&list).await.is_empty());
 }

@@ -137,9 +137,9 @@ async fn requests_over_tls_are_answered_and_plain_ones_are_not() {
     let connector = connector(&dir, None, BOTH);
     let mut plain = TcpStream::connect(address(&server)).await.unwrap();
     plain.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    let mut told = Vec::new();
-    let _ = timeout(PATIENCE, plain.read_to_end(&mut told)).await.expect("the server ends the connection");
-    assert!(!told.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&told));
+    let mut reported = Vec::new();
+    let _ = timeout(PATIENCE, plain.read_to_end(&mut reported)).await.expect("the server ends the connection");
+    assert!(!reported.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&reported));
     assert!(metric(&server, &connector, "liststore_http_tls_handshakes_failed_total").await >= 1.0);
     // Incomplete handshakes keep no other client out.
     let mut silent = Vec::new();
@@ -167,8 +167,8 @@ async fn the_address_of_administration_has_tls_where_that_is_set() {
     for (given, scheme) in [("true", "https"), ("false", "http")] {
         let server = server(&dir, "none", &[("admin.listen", "127.0.0.1:0"), ("admin.tls", given)]).await;
         let url = server.administration_url.clone().unwrap();
-        let (told, address) = url.split_once("://").unwrap();
-        assert_eq!(told, scheme);
+        let (reported, address) = url.split_once("://").unwrap();
+        assert_eq!(reported, scheme);
         match connect_to(address, &connector(&dir, None, BOTH)).await {
             Ok(mut stream) => {
                 assert_eq!(scheme, "https");
@@ -186,10 +186,10 @@ async fn clients_need_certificates_of_the_configured_authority() {
     for (client_auth, without) in [("required", false), ("optional", true), ("none", true)] {
         let server = server(&dir, client_auth, &[]).await;
         for version in BOTH {
-            let told = async |name| health(&server, &connector(&dir, name, &[*version])).await;
-            assert_eq!(told(None).await.is_ok(), without, "{client_auth}");
-            assert_eq!(told(Some("feeds")).await.unwrap(), 200, "{client_auth}");
-            assert_eq!(told(Some("stranger")).await.is_ok(), client_auth == "none", "{client_auth}");
+            let reported = async |name| health(&server, &connector(&dir, name, &[*version])).await;
+            assert_eq!(reported(None).await.is_ok(), without, "{client_auth}");
+            assert_eq!(reported(Some("feeds")).await.unwrap(), 200, "{client_auth}");
+            assert_eq!(reported(Some("stranger")).await.is_ok(), client_auth == "none", "{client_auth}");
         }
     }
 }
@@ -309,7 +309,7 @@ async fn revoked_certificates_are_refused_also_on_open_connections() {
     // Not a list: the previous one stays in use, with a report.
     fs::write(dir.path().join("crl.pem"), "garbage").unwrap();
     let noted = async { while metric(&server, &ops, "liststore_http_tls_files_unusable").await < 1.0 {} };
-    timeout(PATIENCE, noted).await.expect("that the list cannot be used is told");
+    timeout(PATIENCE, noted).await.expect("that the list cannot be used is reported");
     assert!(health(&server, &feeds).await.is_err());
     revoke(dir.path(), "ca", &[]);
     until_let_in(&server, &feeds, true).await;
@@ -356,7 +356,7 @@ async fn authorities_unreadable_for_too_long_are_no_longer_trusted() {
     let (feeds, nobody) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, None, BOTH));
     fs::write(dir.path().join("ca.pem"), "<html>").unwrap();
     let noted = async { while metric(&server, &nobody, "liststore_http_tls_files_unusable").await < 1.0 {} };
-    timeout(PATIENCE, noted).await.expect("that the file cannot be used is told");
+    timeout(PATIENCE, noted).await.expect("that the file cannot be used is reported");
     until_let_in(&server, &feeds, false).await;
     assert_eq!(metric(&server, &nobody, "liststore_http_tls_clients_refused").await, 1.0);
 }
@@ -385,12 +385,12 @@ async fn changed_files_are_used_if_valid() {
     for garbage in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
         fs::write(dir.path().join("server.pem"), garbage).unwrap();
         let noted = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await < 1.0 {} };
-        timeout(PATIENCE, noted).await.expect("that it cannot be used is told");
+        timeout(PATIENCE, noted).await.expect("that it cannot be used is reported");
         assert_eq!(shown().await, second);
     }
     certificate(dir.path(), "ca", "server", "IP:127.0.0.1");
-    let mended = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await > 0.0 {} };
-    timeout(PATIENCE, mended).await.expect("the mended files are used");
+    let repaired = async { while metric(&server, &connector, "liststore_http_tls_files_unusable").await > 0.0 {} };
+    timeout(PATIENCE, repaired).await.expect("the repaired files are used");
     assert_ne!(shown().await, second);
     // Earlier connections continue.
     assert_eq!(ask(&mut kept, "GET", "/livez", "").await.unwrap().status, 200);

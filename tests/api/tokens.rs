@@ -188,8 +188,8 @@ async fn an_unreachable_or_broken_issuer_changes_nothing() {
         };
         timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("nobody asks whoever says {says:?}"));
         let metrics = async || with_path(&api, &token, "/metrics").await.text();
-        let told = async { while !metrics().await.contains(&unavailable) {} };
-        timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody is told of {says:?}"));
+        let reported = async { while !metrics().await.contains(&unavailable) {} };
+        timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("nobody is reported of {says:?}"));
         ask(&api, &token).await.expect(200);
     });
     join_all(changing_nothing).await;
@@ -249,8 +249,8 @@ async fn keys_unreadable_for_too_long_are_no_longer_valid() {
     let refused = until_no_more(200, &api, &token).await;
     refused.refused("issuer_unavailable", "");
     let metrics = api.get("/metrics").await.text();
-    let told = format!("liststore_access_issuer_keys_too_old{{issuer=\"{ISSUER}\"}} 1");
-    assert!(metrics.contains(&told), "{metrics}");
+    let reported = format!("liststore_access_issuer_keys_too_old{{issuer=\"{ISSUER}\"}} 1");
+    assert!(metrics.contains(&reported), "{metrics}");
     issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
     until_no_more(503, &api, &token).await.expect(200);
 }

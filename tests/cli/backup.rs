@@ -251,14 +251,14 @@ fn an_existing_target_is_refused_and_left_unchanged() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("precious"), "x").unwrap();
-    let told = said(&mut backup(&server, dir.path())).failed(1);
-    assert!(told.contains("is not empty") && told.contains("backup_dir_not_empty"), "{told}");
+    let reported = said(&mut backup(&server, dir.path())).failed(1);
+    assert!(reported.contains("is not empty") && reported.contains("backup_dir_not_empty"), "{reported}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     std::fs::create_dir(dir.path().join("other.partial")).unwrap();
-    let told = said(&mut backup(&server, &dir.path().join("other"))).failed(1);
-    assert!(told.contains("other.partial exists") && told.contains("backup_failed"), "{told}");
-    let told = said(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
-    assert!(told.contains("missing") && told.contains("invalid_argument"), "{told}");
+    let reported = said(&mut backup(&server, &dir.path().join("other"))).failed(1);
+    assert!(reported.contains("other.partial exists") && reported.contains("backup_failed"), "{reported}");
+    let reported = said(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
+    assert!(reported.contains("missing") && reported.contains("invalid_argument"), "{reported}");
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     // A relative path is the caller's.
@@ -334,11 +334,11 @@ fn a_backup_never_goes_into_the_data_directory() {
     for to in
         [data.join("new"), data.join("empty"), data.join("items/new"), link.join("new"), data.join("empty/../new")]
     {
-        let told = said(&mut backup(&server, &to)).failed(1);
-        assert!(told.contains("is in the data directory") && told.contains("invalid_argument"), "{told}");
+        let reported = said(&mut backup(&server, &to)).failed(1);
+        assert!(reported.contains("is in the data directory") && reported.contains("invalid_argument"), "{reported}");
     }
-    let told = said(&mut backup(&server, &data)).failed(1);
-    assert!(told.contains("invalid_argument") || told.contains("backup_dir_not_empty"), "{told}");
+    let reported = said(&mut backup(&server, &data)).failed(1);
+    assert!(reported.contains("invalid_argument") || reported.contains("backup_dir_not_empty"), "{reported}");
     assert_eq!(names(), before);
     let (status, log, dir) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
@@ -375,8 +375,8 @@ fn remote_stores_name_the_tool_to_use_instead() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
     let memory = Server::start_with(&[("LISTSTORE__ITEMS__STORE", "memory")]);
-    let told = said(&mut backup(&memory, &to)).failed(1);
-    assert!(told.contains("items.store is memory") && told.contains("backup_unsupported"), "{told}");
+    let reported = said(&mut backup(&memory, &to)).failed(1);
+    assert!(reported.contains("items.store is memory") && reported.contains("backup_unsupported"), "{reported}");
     assert!(!to.exists());
     let split = Server::start_with(&[("LISTSTORE__METADATA__STORE", "memory")]);
     let made = said(&mut backup(&split, &to)).ok();

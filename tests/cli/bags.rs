@@ -158,10 +158,10 @@ fn bags_are_exported_imported_and_copied() {
     server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);
     let third = Server::start();
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*third.url];
-    let told = server.ok(&copy);
+    let reported = server.ok(&copy);
     let created = ["the entity type user", "the index by_n", "the index by_s"];
     let created = created.map(|what| format!("created {what} in the target\n")).concat();
-    assert!(told.starts_with(&created) && told.contains("both are equal"), "{told}");
+    assert!(reported.starts_with(&created) && reported.contains("both are equal"), "{reported}");
     let found = |server: &Server| server.ok(&["entity", "find", "user", "by_n", "--value", "7.0", "-o", "ndjson"]);
     assert!(found(&third).contains("u-7") && found(&third).lines().count() == 1, "{}", found(&third));
     let shown = |server: &Server| {

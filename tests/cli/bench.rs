@@ -79,15 +79,15 @@ fn several_lists_are_read_in_one_call() {
     assert_eq!(count(&gets["items"]), 7 * 5 * count(&gets["requests"]), "{report}");
     assert_eq!((&report["wrong_answers"], &report["total"]["errors"]), (&json!(0), &json!({})), "{report}");
     assert!(count(&gets["requests"]) > 10 && report["checked_answers"] == gets["requests"], "{report}");
-    let told = server.run(&["bench", "--lists-per-get", "41"]).failed(2);
-    assert!(told.contains("41"), "{told}");
+    let reported = server.run(&["bench", "--lists-per-get", "41"]).failed(2);
+    assert!(reported.contains("41"), "{reported}");
 }
 
 #[test]
 fn a_data_set_is_loaded_once_and_then_read() {
     let server = Server::start();
-    let told = server.run(&["bench", "--warmup", "0s"]).failed(1);
-    assert!(told.contains("the data set bench.lists does not exist") && told.contains("--load"), "{told}");
+    let reported = server.run(&["bench", "--warmup", "0s"]).failed(1);
+    assert!(reported.contains("the data set bench.lists does not exist") && reported.contains("--load"), "{reported}");
 
     let loaded = server.run(&[["bench", "--load", "--duration", "0s"].as_slice(), &SMALL].concat());
     assert_eq!((loaded.status, loaded.out.as_str()), (0, ""), "{loaded:?}");
@@ -95,8 +95,8 @@ fn a_data_set_is_loaded_once_and_then_read() {
     assert_eq!(items_on(&server), 1_200);
     let again = server.run(&["bench", "--load", "--duration", "0s"]);
     assert_eq!((again.status, again.err.as_str()), (0, "bench.lists is already loaded\n"));
-    let told = server.run(&["bench", "--load", "--length", "31"]).failed(1);
-    assert!(told.contains("has a different data set"), "{told}");
+    let reported = server.run(&["bench", "--load", "--length", "31"]).failed(1);
+    assert!(reported.contains("has a different data set"), "{reported}");
 
     // The table contains the measurement, and its parameters.
     let table = server.ok(&["bench", "--duration", "100ms", "--warmup", "0s", "--connections", "2"]);
@@ -317,8 +317,8 @@ fn a_run_ends_when_the_server_goes_away() {
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert!(count(&report["total"]["requests"]) > 0, "{report}");
 
-    let told = run(&["bench", "--url", "http://127.0.0.1:1"]).failed(1);
-    assert!(told.contains("cannot reach http://127.0.0.1:1: "), "{told}");
+    let reported = run(&["bench", "--url", "http://127.0.0.1:1"]).failed(1);
+    assert!(reported.contains("cannot reach http://127.0.0.1:1: "), "{reported}");
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn wrong_usage_is_reported_in_one_line() {
         (["--server-pid", "4294967295"], "does not exist"),
         (["--redis", "nowhere"], "HOST:PORT"),
     ] {
-        let told = run(&["bench", arguments[0], arguments[1]]).failed(2);
-        assert!(told.contains(complaint), "{told}");
+        let reported = run(&["bench", arguments[0], arguments[1]]).failed(2);
+        assert!(reported.contains(complaint), "{reported}");
     }
 }

@@ -21,8 +21,8 @@ fn definitions_and_their_files_have_buckets() {
     one.ok(&["version", "create", "user", "seen", "day", "--bucket", "day"]);
     one.ok(&["version", "create", "user", "seen", "whole", "--bucket", "none"]);
     one.ok(&["version", "create", "user", "seen", "set", "--bucket", "none", "--identity", "value"]);
-    let told = one.run(&["version", "create", "user", "seen", "x", "--bucket", "hour"]);
-    assert!(told.status == 2 && told.err.contains("day, week, month, year or none"), "{told:?}");
+    let reported = one.run(&["version", "create", "user", "seen", "x", "--bucket", "hour"]);
+    assert!(reported.status == 2 && reported.err.contains("day, week, month, year or none"), "{reported:?}");
     let expected = [("", "month"), ("day", "day"), ("same", "month"), ("set", ""), ("whole", "")];
     let expected = expected
         .map(|(version, bucket)| (version.to_owned(), if bucket.is_empty() { Value::Null } else { json!(bucket) }));
@@ -35,8 +35,8 @@ fn definitions_and_their_files_have_buckets() {
     assert_eq!(versions(&other), expected);
     assert_eq!(other.ok(&["feature", "import", &file]), "no changes\n");
     let changed = other.write("changed.yaml", text.replacen("bucket: month", "bucket: week", 1));
-    let told = other.run(&["feature", "import", &changed]).failed(1);
-    assert!(told.contains("cannot be changed") && told.contains("liststore copy"), "{told}");
+    let reported = other.run(&["feature", "import", &changed]).failed(1);
+    assert!(reported.contains("cannot be changed") && reported.contains("liststore copy"), "{reported}");
 }
 
 /// As docs/reference/transfer.md describes: writers add to both versions from some moment on, during the copy.
@@ -75,11 +75,15 @@ fn a_copy_to_another_version_under_writes_loses_and_duplicates_nothing() {
     });
     // The comparison may have found an item whose counterpart was still in flight.
     assert!(said.status == 0 || said.err.contains("differ"), "{said:?}");
-    let told: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
-    assert_eq!((&told[0]["from"], &told[0]["to"]["items"]), (&told[0]["to"], &json!(3_000 + live)), "{told}");
-    let told = server.run(&["copy", "--from", &server.url, "--to", &server.url, "user", "seen", "--version", "no"]);
-    assert!(told.failed(1).contains("create it first"));
+    let reported: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
+    assert_eq!(
+        (&reported[0]["from"], &reported[0]["to"]["items"]),
+        (&reported[0]["to"], &json!(3_000 + live)),
+        "{reported}"
+    );
+    let reported = server.run(&["copy", "--from", &server.url, "--to", &server.url, "user", "seen", "--version", "no"]);
+    assert!(reported.failed(1).contains("create it first"));
     server.ok(&["version", "create", "user", "seen", "shorter", "--ttl", "1d"]);
-    let told = server.run(&[&copy[..9], &["--to-version", "shorter"]].concat()).failed(1);
-    assert!(told.contains("must have the same value type, ttl, max_items and identity"), "{told}");
+    let reported = server.run(&[&copy[..9], &["--to-version", "shorter"]].concat()).failed(1);
+    assert!(reported.contains("must have the same value type, ttl, max_items and identity"), "{reported}");
 }

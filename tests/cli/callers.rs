@@ -88,7 +88,7 @@ pub fn ask(address: &str, method: &str, path: &str, body: &str) -> Answer {
 
 /// The answers to one caller.
 #[derive(Default)]
-pub struct Told {
+pub struct Reported {
     /// The values that were acknowledged.
     pub added: Vec<String>,
     pub gets: usize,
@@ -103,7 +103,7 @@ pub struct Told {
 /// connection.
 pub struct Load {
     stop: Arc<AtomicBool>,
-    callers: Vec<JoinHandle<Told>>,
+    callers: Vec<JoinHandle<Reported>>,
 }
 
 impl Load {
@@ -118,14 +118,14 @@ impl Load {
         Self { stop, callers }
     }
 
-    pub fn end(self) -> Vec<Told> {
+    pub fn end(self) -> Vec<Reported> {
         self.stop.store(true, Ordering::SeqCst);
         self.callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     }
 }
 
-fn call(caller: &mut Caller, path: &str, number: usize, stop: &AtomicBool) -> Told {
-    let mut told = Told::default();
+fn call(caller: &mut Caller, path: &str, number: usize, stop: &AtomicBool) -> Reported {
+    let mut reported = Reported::default();
     for turn in 0.. {
         if stop.load(Ordering::SeqCst) {
             break;
@@ -135,20 +135,20 @@ fn call(caller: &mut Caller, path: &str, number: usize, stop: &AtomicBool) -> To
         let (method, body) = if turn % 2 == 0 { ("POST", body.as_str()) } else { ("GET", "") };
         let began = Instant::now();
         let Some(answer) = caller.ask(method, path, body) else {
-            told.cut_at = Some(began);
+            reported.cut_at = Some(began);
             break;
         };
         let draining = answer.status == 503 && answer.body["code"] == "draining";
         match (method, answer.status) {
-            ("POST", 200) => told.added.push(value),
-            ("GET", 200) => told.gets += 1,
+            ("POST", 200) => reported.added.push(value),
+            ("GET", 200) => reported.gets += 1,
             _ if draining => {}
-            _ => told.wrong.push(format!("{}: {}", answer.status, answer.body)),
+            _ => reported.wrong.push(format!("{}: {}", answer.status, answer.body)),
         }
-        told.slowest = told.slowest.max(answer.took);
+        reported.slowest = reported.slowest.max(answer.took);
         if answer.says_close() {
             break;
         }
     }
-    told
+    reported
 }

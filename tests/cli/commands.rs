@@ -37,13 +37,14 @@ fn features_are_managed_from_creation_to_history() {
     assert_eq!((&created["ttl"], &created["labels"]), (&json!("1h30m"), &json!({"a": "x=y", "b": "2"})));
     assert_eq!(json(&server.ok(&["feature", "get", "user", "seen", "-o", "json"])), created);
 
-    let told = server.run(&["feature", "create", "user", "seen", "--value-type", "string", "--ttl", "1d"]).failed(1);
-    assert!(told.starts_with("error: ") && told.contains("(feature_exists, HTTP status 409)"), "{told}");
+    let reported =
+        server.run(&["feature", "create", "user", "seen", "--value-type", "string", "--ttl", "1d"]).failed(1);
+    assert!(reported.starts_with("error: ") && reported.contains("(feature_exists, HTTP status 409)"), "{reported}");
 
     let updated = server.ok(&["feature", "update", "user", "seen", "--ttl", "2h", "--no-labels", "-o", "json"]);
     assert_eq!((&json(&updated)["ttl"], &json(&updated)["labels"]), (&json!("2h"), &json!({})));
-    let told = server.run(&["feature", "update", "user", "seen", "--owner", "x", "--if-match", "\"0\""]).failed(1);
-    assert!(told.contains("etag_mismatch"), "{told}");
+    let reported = server.run(&["feature", "update", "user", "seen", "--owner", "x", "--if-match", "\"0\""]).failed(1);
+    assert!(reported.contains("etag_mismatch"), "{reported}");
 
     server.ok(&["version", "create", "user", "seen", "2024/08", "--ttl", "1d", "-o", "json"]);
     server.ok(&["version", "update", "user", "seen", "2024/08", "--ttl", "2d", "-o", "json"]);
@@ -55,8 +56,8 @@ fn features_are_managed_from_creation_to_history() {
     assert_eq!(versions.lines().map(|line| json(line)["ttl"].clone()).collect::<Vec<_>>(), ["2h", "2d"]);
     let deleted = server.ok(&["version", "delete", "user", "seen", "2024/08", "--yes"]);
     assert!(deleted.starts_with("deleted user.seen version \"2024/08\"; its last items expire around 20"), "{deleted}");
-    let told = server.run(&["version", "delete", "user", "seen", "", "--yes"]).failed(1);
-    assert!(told.contains("default_version"), "{told}");
+    let reported = server.run(&["version", "delete", "user", "seen", "", "--yes"]).failed(1);
+    assert!(reported.contains("default_version"), "{reported}");
 
     server.ok(&["feature", "delete", "user", "seen", "-o", "json", "--yes"]);
     let history = server.ok(&["feature", "history", "user", "seen"]);
@@ -160,8 +161,8 @@ fn items_are_added_read_by_pages_and_removed() {
     assert_eq!(early, "removed 1\n");
     list("add", &["--value", "-5", "--timestamp", "2024-01-01T00:00:01Z"]);
     for wrong in [&["6", "--max-timestamp", "1"][..], &[]] {
-        let told = server.run(&[&["list", "remove", "customer", "f", "u"], wrong].concat());
-        assert!(told.status == 2 && told.err.contains("VALUE"), "{told:?}");
+        let reported = server.run(&[&["list", "remove", "customer", "f", "u"], wrong].concat());
+        assert!(reported.status == 2 && reported.err.contains("VALUE"), "{reported:?}");
     }
 
     assert_eq!(server.ok(&["list", "remove", "customer", "f", "u", "--value", "-5"]), "removed 2\n");
@@ -174,8 +175,8 @@ fn items_are_added_read_by_pages_and_removed() {
     assert_eq!(server.ok(&["list", "get", "customer", "f", "u", "-o", "json"]), "{\"items\":[]}\n");
     let empty = server.run(&["list", "get", "customer", "f", "u"]);
     assert_eq!((empty.status, empty.out.as_str(), empty.err.as_str()), (0, "", "the list is empty\n"));
-    let told = server.run(&["list", "add", "customer", "f", "u", "--value", "six"]).failed(2);
-    assert!(told.contains("\"six\"") && told.contains("int64"), "{told}");
+    let reported = server.run(&["list", "add", "customer", "f", "u", "--value", "six"]).failed(2);
+    assert!(reported.contains("\"six\"") && reported.contains("int64"), "{reported}");
 }
 
 #[test]
@@ -202,17 +203,17 @@ fn many_lists_are_read_by_requests_line_by_line() {
     let unknown = requests.replace("\"u-3\"", "\"u-3\",\"version\":\"none\"");
     let said = server.run_with_input(&["list", "batch-get"], unknown.as_bytes());
     assert_eq!(said.out.lines().filter(|line| line.contains("version_not_found")).count(), 1);
-    let told = said.failed(1);
-    assert!(told.contains("1 of 20 lists"), "{told}");
-    let told = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
-    assert!(told.contains("line 3"), "{told}");
+    let reported = said.failed(1);
+    assert!(reported.contains("1 of 20 lists"), "{reported}");
+    let reported = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
+    assert!(reported.contains("line 3"), "{reported}");
     // An invalid ID affects no other line.
     let said = server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
     assert_eq!(said.out.lines().filter(|line| line.contains("invalid_argument")).count(), 1, "{said:?}");
     assert_eq!(said.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{said:?}");
     assert!(said.failed(1).contains("1 of 20 lists"));
-    let told = server.run_with_input(&["list", "batch-get"], requests.replace("\"u-9\"", "9").as_bytes()).failed(1);
-    assert!(told.contains("requests[9].entity_id"), "{told}");
+    let reported = server.run_with_input(&["list", "batch-get"], requests.replace("\"u-9\"", "9").as_bytes()).failed(1);
+    assert!(reported.contains("requests[9].entity_id"), "{reported}");
 }
 
 #[test]
@@ -226,8 +227,8 @@ fn versions_have_separate_lists() {
         |arguments: &[&str]| server.ok(arguments).lines().map(|l| json(l)["value"].clone()).collect::<Vec<_>>();
     assert_eq!(values(&["list", "get", "customer", "f", "u", "--version", "a/b:c", "-o", "ndjson"]), ["new"]);
     assert_eq!(values(&["list", "get", "customer", "f", "u", "-o", "ndjson"]), ["old"]);
-    let told = server.run(&["list", "get", "customer", "f", "u", "--version", "nope"]).failed(1);
-    assert!(told.contains("version_not_found"), "{told}");
+    let reported = server.run(&["list", "get", "customer", "f", "u", "--version", "nope"]).failed(1);
+    assert!(reported.contains("version_not_found"), "{reported}");
 }
 
 #[test]
@@ -256,8 +257,11 @@ fn a_table_does_not_control_the_terminal() {
 
 #[test]
 fn an_unreachable_server_is_reported_with_the_remedy() {
-    let told = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
-    assert!(told.contains("cannot reach http://127.0.0.1:1: ") && told.contains("liststore serve"), "{told}");
+    let reported = run(&["feature", "list", "--url", "http://127.0.0.1:1"]).failed(1);
+    assert!(
+        reported.contains("cannot reach http://127.0.0.1:1: ") && reported.contains("liststore serve"),
+        "{reported}"
+    );
     // A server other than Liststore: its answers are not problem documents.
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", other.local_addr().unwrap());
@@ -268,9 +272,9 @@ fn an_unreachable_server_is_reported_with_the_remedy() {
         assert!(stream.read(&mut request).unwrap() > 0);
         stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 12\r\n\r\n<b>oops</b>\n").unwrap();
     });
-    let told = run(&["feature", "list", "--url", &url]).failed(1);
+    let reported = run(&["feature", "list", "--url", &url]).failed(1);
     answering.join().unwrap();
-    assert!(told.contains("HTTP status 502") && told.contains("<b>oops</b>"), "{told}");
+    assert!(reported.contains("HTTP status 502") && reported.contains("<b>oops</b>"), "{reported}");
 }
 
 #[test]

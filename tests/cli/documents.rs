@@ -119,8 +119,8 @@ fn ready_prints_the_document_of_the_server_and_the_server_logs_readiness() {
     let url = server.url.clone();
     let checks = ["accepting", "access", "catalog", "item_store", "metadata_store"];
     let checks: BTreeMap<_, _> = checks.into_iter().map(|check| (check, "pass")).collect();
-    let told = document(&run(&["ready", "--url", &url, "--output", "json"]).ok());
-    assert_eq!(told, json!({"status": "pass", "checks": checks}));
+    let reported = document(&run(&["ready", "--url", &url, "--output", "json"]).ok());
+    assert_eq!(reported, json!({"status": "pass", "checks": checks}));
     let (_, log, _) = server.end(Signal::SIGTERM);
     let ready: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!((&ready["message"], &ready["url"], &ready["open"]), (&json!("ready"), &json!(url), &json!(true)));

@@ -18,14 +18,14 @@ pub fn in_doubt(address: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         // The commands send one request after another.
         while let Ok((stream, _)) = listener.accept() {
             let mut stream = BufReader::new(stream);
             let (method, path, body) = request(&mut stream);
             let answer = ask(&address, &method, &path, &body);
             let creates = method == "POST" && CREATES.iter().any(|end| path.ends_with(end));
-            let (status, body) = if creates && answer.status == 201 && told.insert(body) {
+            let (status, body) = if creates && answer.status == 201 && reported.insert(body) {
                 let doubt = json!({
                     "type": "/docs/errors/deadline_exceeded", "title": "late", "status": 504,
                     "code": "deadline_exceeded", "detail": "late", "retryable": true, "outcome_unknown": true,

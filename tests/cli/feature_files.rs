@@ -167,7 +167,7 @@ fn an_invalid_file_changes_nothing() {
     let server = defined();
     let before = shown(&server);
     let feature = |rest: &str| format!("features:\n- {{entity_type: user, name: new, {rest}}}\n");
-    for (text, told) in [
+    for (text, reported) in [
         (feature("value_type: string, ttl: 30x"), "user.new"),
         (feature("value_type: text, ttl: 30d"), "user.new"),
         (feature("value_type: string, ttl: 30d, timestamp_ahead_max: 0s"), "timestamp_ahead_max must be none, or"),
@@ -179,7 +179,7 @@ fn an_invalid_file_changes_nothing() {
     ] {
         let file = server.write("features.yaml", &text);
         let said = server.run(&["feature", "import", &file, "--prune"]);
-        assert!(said.status == 1 && said.err.contains(told), "{text}: {said:?}");
+        assert!(said.status == 1 && said.err.contains(reported), "{text}: {said:?}");
         assert_eq!(shown(&server), before);
     }
 }
@@ -192,8 +192,8 @@ fn a_file_is_read_completely_or_not_at_all() {
     let first = "features:\n- {entity_type: user, name: seen, value_type: string, ttl: 30d}\n";
     let rest = "- {entity_type: customer, name: clicks, value_type: int64, ttl: 30d}\n";
     let file = server.write("features.yaml", [first, &"\n".repeat(64 << 20), rest].concat());
-    let told = server.run(&["feature", "import", &file, "--prune"]).failed(1);
-    assert!(told.ends_with("it is larger than 64 MiB"), "{told}");
+    let reported = server.run(&["feature", "import", &file, "--prune"]).failed(1);
+    assert!(reported.ends_with("it is larger than 64 MiB"), "{reported}");
     assert_eq!(shown(&server), before);
 }
 

@@ -232,8 +232,8 @@ fn a_byte_order_mark_is_skipped_and_backslashes_escape_on_request() {
     let marked = "\u{feff}{\"user\":\"u\",\"at\":1700000002,\"v\":\"b\"}\n";
     assert!(import(&server, "f", "in.ndjson", marked, &["--value-column", "v"]).ok().starts_with("1 row: 1 "));
     let spark = "user,at,v\nu,1700000003,\"say \\\"hi\\\", C:\\\\\"\n";
-    let told = import(&server, "f", "in.csv", spark, &["--value-column", "v"]);
-    assert!(told.status == 1 && told.err.contains("--csv-escape backslash"), "{told:?}");
+    let reported = import(&server, "f", "in.csv", spark, &["--value-column", "v"]);
+    assert!(reported.status == 1 && reported.err.contains("--csv-escape backslash"), "{reported:?}");
     let read = import(&server, "f", "in.csv", spark, &["--value-column", "v", "--csv-escape", "backslash"]);
     assert!(read.ok().starts_with("1 row: 1 "));
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
@@ -254,8 +254,8 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
     let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
     let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
     assert_eq!((&summary["rows"], &summary["added"], &summary["already_expired"]), (&1.into(), &1.into(), &0.into()));
-    let told = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v3"]).failed(1);
-    assert!(told.contains("no version \"v3\""), "{told}");
+    let reported = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v3"]).failed(1);
+    assert!(reported.contains("no version \"v3\""), "{reported}");
 }
 
 #[test]

@@ -155,11 +155,11 @@ fn an_impossible_import_is_reported_before_anything_is_sent() {
     ] {
         let result = import(&server, "f", files, more);
         assert_eq!(result.status, status, "{files:?} {more:?}: {result:?}");
-        let told = result.err.lines().last().unwrap();
-        assert!(told.starts_with("error: ") && told.contains(said), "{told}");
+        let reported = result.err.lines().last().unwrap();
+        assert!(reported.starts_with("error: ") && reported.contains(said), "{reported}");
     }
-    let told = import(&server, "nope", &[&good], &column).failed(1);
-    assert!(told.contains("feature_not_found"), "{told}");
+    let reported = import(&server, "nope", &[&good], &column).failed(1);
+    assert!(reported.contains("feature_not_found"), "{reported}");
     assert_eq!(server.items("f", "u").len(), 0);
 }
 

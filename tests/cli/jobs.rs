@@ -26,8 +26,8 @@ fn parsed(text: &str) -> Value {
 #[test]
 fn a_command_that_waits_for_a_purge_ends_with_it() {
     let server = filled();
-    let told = server.run(&["purge", "customer", "seen"]).failed(2);
-    assert!(told.contains("--yes"), "{told}");
+    let reported = server.run(&["purge", "customer", "seen"]).failed(2);
+    assert!(reported.contains("--yes"), "{reported}");
     assert_eq!(items(&server, "a"), 1, "nobody said that it was meant");
     let job = parsed(&server.ok(&["purge", "customer", "seen", "--yes", "--wait", "--user", "ann", "-o", "json"]));
     assert_eq!((&job["state"], &job["lists_cleared"]), (&"done".into(), &3.into()), "{job}");
@@ -73,8 +73,8 @@ fn indexes_are_cleaned_and_bags_are_purged() {
     server.ok(&["entity-type", "create", "customer"]);
     server.ok(&["index", "create", "customer", "by_city", "--property", "/city", "--wait"]);
     server.ok(&["entity", "put", "customer", "ada", "{\"city\": \"Paris\"}"]);
-    let told = server.ok(&["clean"]);
-    assert!(told.contains("kind              clean") && told.contains("entries           1\n"), "{told}");
+    let reported = server.ok(&["clean"]);
+    assert!(reported.contains("kind              clean") && reported.contains("entries           1\n"), "{reported}");
     let one = parsed(&server.ok(&["clean", "customer", "--index", "by_city", "-o", "json"]));
     assert_eq!((&one["state"], &one["entries_added"]), (&"done".into(), &0.into()), "{one}");
     let begun = parsed(&server.ok(&["clean", "customer", "--no-wait", "--lists-per-second", "9", "-o", "json"]));

@@ -47,14 +47,14 @@ fn a_fatal_error_is_logged_in_the_configured_form() {
     };
     // The filter is irrelevant.
     let said = tries(&[("LISTSTORE__LOG__FILTER", "off")]);
-    let told = &objects(&said.err)[0];
-    assert_eq!((said.status, &told["level"]), (1, &"ERROR".into()));
-    assert!(told["message"].as_str().unwrap().starts_with("cannot open"), "{told}");
+    let reported = &objects(&said.err)[0];
+    assert_eq!((said.status, &reported["level"]), (1, &"ERROR".into()));
+    assert!(reported["message"].as_str().unwrap().starts_with("cannot open"), "{reported}");
     let wrong = ("LISTSTORE__HTTP__WORKERS", "no");
     let said = tries(&[wrong]);
-    let told = &objects(&said.err)[0];
-    assert_eq!((said.status, &told["level"]), (2, &"ERROR".into()));
-    assert!(told["message"].as_str().unwrap().contains("http.workers"), "{told}");
+    let reported = &objects(&said.err)[0];
+    assert_eq!((said.status, &reported["level"]), (2, &"ERROR".into()));
+    assert!(reported["message"].as_str().unwrap().contains("http.workers"), "{reported}");
     let said = tries(&[wrong, ("LISTSTORE__LOG__FORMAT", "text")]);
     assert!(said.status == 2 && said.err.starts_with("error: http.workers"), "{said:?}");
 }
@@ -80,7 +80,7 @@ fn access_log_lines_are_optional_and_contain_no_secret() {
     assert_eq!(shown, "{\"filter\":\"off\",\"access\":\"off\"}\n");
     let (_, log, _) = server.end(Signal::SIGTERM);
     let lines = objects(&log);
-    let told: Vec<_> = lines
+    let reported: Vec<_> = lines
         .iter()
         .filter(|line| line["target"] == "access_log")
         .map(|line| {
@@ -96,7 +96,7 @@ fn access_log_lines_are_optional_and_contain_no_secret() {
         "PATCH /v1/log 200",
         "POST /v1/features 201",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(!log.contains("hidden"), "{log}");
 }
 

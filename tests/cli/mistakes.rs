@@ -146,7 +146,7 @@ fn each_answer_names_the_next_step() {
 fn further_mistakes_have_a_remedy() {
     let server = Server::start();
     server.feature("purchase", "string");
-    for (arguments, status, told) in [
+    for (arguments, status, reported) in [
         (&["feature", "history", "customer", "purchases"][..], 1, "did you mean customer purchase?"),
         (&["export", "customer", "purchases"], 1, "did you mean customer purchase?"),
         (&["export", "customer", "purchase", "--version", "v2"], 1, "it has the default version (without --version)"),
@@ -159,7 +159,7 @@ fn further_mistakes_have_a_remedy() {
         (&["import", "--featur", "x"], 2, "`liststore import --help` lists its options"),
     ] {
         let said = server.run(arguments);
-        assert!(said.status == status && said.err.contains(told), "{arguments:?}: {said:?}");
+        assert!(said.status == status && said.err.contains(reported), "{arguments:?}: {said:?}");
     }
 }
 

@@ -84,9 +84,9 @@ fn a_port_in_use_is_reported_in_one_line() {
     let address = taken.local_addr().unwrap().to_string();
     let said = refused(&["--listen", &address], &[]);
     assert_eq!(said.status, 1, "{said:?}");
-    let told = last_line(&said);
-    assert!(told.starts_with("error: cannot listen on") && told.contains(&address), "{told}");
-    assert!(told.contains("Address already in use"), "{told}");
+    let reported = last_line(&said);
+    assert!(reported.starts_with("error: cannot listen on") && reported.contains(&address), "{reported}");
+    assert!(reported.contains("Address already in use"), "{reported}");
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn an_unwritable_directory_is_reported_in_one_line() {
     std::fs::write(&file, "").unwrap();
     let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.join("data").to_str().unwrap()], &[]);
     assert_eq!(said.status, 1, "{said:?}");
-    let told = last_line(&said);
-    assert!(told.starts_with("error: cannot open") && told.contains("file/data"), "{told}");
+    let reported = last_line(&said);
+    assert!(reported.starts_with("error: cannot open") && reported.contains("file/data"), "{reported}");
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn a_directory_in_use_is_reported_in_one_line() {
     let data = server.dir.path().join("data");
     let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], &[]);
     assert_eq!(said.status, 1, "{said:?}");
-    let told = last_line(&said);
-    assert!(told.contains("in use") && told.contains("data"), "{told}");
+    let reported = last_line(&said);
+    assert!(reported.contains("in use") && reported.contains("data"), "{reported}");
     let checked = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
     assert_eq!(checked.status, 1, "{checked:?}");
     assert!(checked.out.contains("in use"), "{checked:?}");
@@ -163,13 +163,17 @@ fn bad_settings_are_reported_all_at_once() {
         &[("LISTSTORE__ITEMS__ACTORS", "0"), ("LISTSTORE__METADATA__STORE", "postgres"), ("LISTSTORE_URL", "x")],
     );
     assert_eq!(said.status, 2);
-    let told: Vec<&str> = said.err.lines().collect();
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told.iter().all(|line| line.starts_with("error: ")), "{told:?}");
-    assert!(told[0].contains("http.lisen") && told[0].contains("liststore.toml") && told[0].contains("http.listen"));
-    assert!(told[1].contains("http.listen") && told[1].contains("nowhere"));
-    assert!(told[2].contains("items.actors") && told[2].contains("LISTSTORE__ITEMS__ACTORS"));
-    assert!(told[3].contains("metadata.postgres.url") && told[3].contains("not set"));
+    let reported: Vec<&str> = said.err.lines().collect();
+    assert_eq!(reported.len(), 4, "{reported:?}");
+    assert!(reported.iter().all(|line| line.starts_with("error: ")), "{reported:?}");
+    assert!(
+        reported[0].contains("http.lisen")
+            && reported[0].contains("liststore.toml")
+            && reported[0].contains("http.listen")
+    );
+    assert!(reported[1].contains("http.listen") && reported[1].contains("nowhere"));
+    assert!(reported[2].contains("items.actors") && reported[2].contains("LISTSTORE__ITEMS__ACTORS"));
+    assert!(reported[3].contains("metadata.postgres.url") && reported[3].contains("not set"));
     for command in ["check", "migrate"] {
         let said = liststore(&[command]).env("LISTSTORE__HTTP__WORKES", "1").output().unwrap();
         assert_eq!(said.status.code(), Some(2), "{command}");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::callers::{Load, Told, ask};
+use crate::callers::{Load, Reported, ask};
 use crate::ports::free_port;
 use crate::postgres;
 use crate::program::{Server, liststore};
@@ -47,9 +47,9 @@ fn lists_work_while_postgres_is_unavailable() {
     assert_eq!(create(one, "seen").0, 201);
     // It asks Postgres about unknown definitions, which may take longer than a call waits.
     until("the other one knows it", RECOVERY, || {
-        let told = ask(other, "GET", &path(0), "");
-        assert!(matches!(told.status, 200 | 503 | 504), "{}", told.body);
-        told.status == 200
+        let reported = ask(other, "GET", &path(0), "");
+        assert!(matches!(reported.status, 200 | 503 | 504), "{}", reported.body);
+        reported.status == 200
     });
     assert_eq!(create(other, "seen").0, 409);
 
@@ -86,7 +86,7 @@ fn lists_work_while_postgres_is_unavailable() {
             |address, name| ask(address, "GET", &format!("/v1/lists/customer/{name}/c/items"), "").status == 200;
         known(one, "back-2") && known(other, "back-1")
     });
-    for Told { added, gets, wrong, cut_at, .. } in loads.into_iter().flat_map(Load::end) {
+    for Reported { added, gets, wrong, cut_at, .. } in loads.into_iter().flat_map(Load::end) {
         assert!(wrong.is_empty() && cut_at.is_none(), "{wrong:?}");
         assert!(added.len() > 10 && gets > 10);
     }

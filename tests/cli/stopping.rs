@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::callers::{Caller, Load, Told, ask};
+use crate::callers::{Caller, Load, Reported, ask};
 use crate::program::{Server, first_process};
 
 const CALLERS: usize = 8;
@@ -30,8 +30,8 @@ fn a_sigterm_under_load_completes_accepted_requests() {
     let asked_to_stop = Instant::now();
     let (status, log, dir) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
-    let told = load.end();
-    for Told { added, wrong, cut_at, .. } in &told {
+    let reported = load.end();
+    for Reported { added, wrong, cut_at, .. } in &reported {
         assert!(added.len() > 5 && wrong.is_empty(), "{} added, {wrong:?}", added.len());
         // Requests from before the stop were accepted, and so they are answered. A request on a connection that is just
         // being closed was not accepted.
@@ -40,7 +40,7 @@ fn a_sigterm_under_load_completes_accepted_requests() {
     }
 
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
-    for (number, Told { added, .. }) in told.iter().enumerate() {
+    for (number, Reported { added, .. }) in reported.iter().enumerate() {
         let mut stored: Vec<String> = server
             .items("seen", &format!("c-{number}"))
             .iter()
@@ -65,7 +65,7 @@ fn a_draining_server_fails_no_busy_idle_or_new_client() {
     kill(Pid::from_raw(server.pid() as i32), Signal::SIGTERM).unwrap();
     let patience = Instant::now() + Duration::from_secs(60);
     while ask(&address, "GET", "/readyz", "").status != 503 {
-        assert!(Instant::now() < patience, "a server that is told to stop stays ready");
+        assert!(Instant::now() < patience, "a server that is reported to stop stays ready");
     }
     let new = ask(&address, "POST", &path(900), r#"{"items": [{"timestamp": 1767225600000000000, "value": "x"}]}"#);
     assert!(new.status == 200 && new.says_close());
@@ -73,7 +73,7 @@ fn a_draining_server_fails_no_busy_idle_or_new_client() {
         let answer = caller.ask("GET", &path(900), "").expect("an idle connection was ended under a request");
         assert!(answer.status == 200 && answer.says_close());
     }
-    for Told { added, wrong, cut_at, .. } in load.end() {
+    for Reported { added, wrong, cut_at, .. } in load.end() {
         assert!(wrong.is_empty() && cut_at.is_none(), "{} added, {wrong:?}", added.len());
     }
     // Its hour is not over, but a second signal does not wait for it.

@@ -60,10 +60,10 @@ fn a_server_starts_on_a_streamed_backup() {
     assert_eq!(names(&data), ["LOCK"]);
     std::fs::create_dir_all(data.join("restoring/items")).unwrap();
     std::fs::create_dir_all(data.join("items")).unwrap();
-    let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).ok();
-    assert!(told.contains("the backup is whole\nrestored "), "{told}");
-    let told = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
-    assert!(told.contains("is not empty"), "{told}");
+    let reported = run(&["restore", text(&archive), "--data-dir", text(&data)]).ok();
+    assert!(reported.contains("the backup is whole\nrestored "), "{reported}");
+    let reported = run(&["restore", text(&archive), "--data-dir", text(&data)]).failed(1);
+    assert!(reported.contains("is not empty"), "{reported}");
     // A store stays in its place until there is a backup to take it.
     let notes = place.path().join("notes.tar");
     std::fs::write(&notes, "x").unwrap();
@@ -75,8 +75,8 @@ fn a_server_starts_on_a_streamed_backup() {
         (empty, "is no backup"),
         (data.clone(), "is in the data directory"),
     ] {
-        let told = run(&["restore", text(&from), "--data-dir", text(&data), "--set-aside"]).failed(1);
-        assert!(told.contains(problem), "{told}");
+        let reported = run(&["restore", text(&from), "--data-dir", text(&data), "--set-aside"]).failed(1);
+        assert!(reported.contains(problem), "{reported}");
     }
     assert_eq!(names(dir.path()), ["data"]);
     let said = run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]);
@@ -85,8 +85,8 @@ fn a_server_starts_on_a_streamed_backup() {
     run(&["check", "--dir", text(&dir.path().join(aside))]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
     assert_eq!(server.items("seen", "c-1").len(), 1);
-    let told = run(&["restore", text(&archive), "--data-dir", text(&data_in(&server.dir))]).failed(1);
-    assert!(told.contains("is in use"), "{told}");
+    let reported = run(&["restore", text(&archive), "--data-dir", text(&data_in(&server.dir))]).failed(1);
+    assert!(reported.contains("is in use"), "{reported}");
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
         std::fs::write(folder.join(old), "old").unwrap();
     }
     let made = stream(&server, &[text(&folder), "--keep", "2", "-o", "json"]);
-    let told: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{made:?}"));
-    assert_eq!(told["definitions"], json!(true));
+    let reported: Value = serde_json::from_slice(&made.stdout).unwrap_or_else(|_| panic!("{made:?}"));
+    assert_eq!(reported["definitions"], json!(true));
     let kept = names(&folder);
     assert_eq!((kept.len(), kept[0].as_str()), (3, "liststore-20260102T030406Z.tar"), "{kept:?}");
     assert!(backup_age(&server) < 60.0);
@@ -113,8 +113,8 @@ fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
     drop(server);
     let ahead = folder.join("liststore-29991231T000000Z.tar");
     std::fs::copy(folder.join(&kept[1]), &ahead).unwrap();
-    let told = run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir))]).failed(1);
-    assert!(told.contains("liststore-29991231T000000Z.tar has a time ahead of the clock"), "{told}");
+    let reported = run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir))]).failed(1);
+    assert!(reported.contains("liststore-29991231T000000Z.tar has a time ahead of the clock"), "{reported}");
     std::fs::remove_file(ahead).unwrap();
     run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay", text(&trail)]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
@@ -162,8 +162,8 @@ fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() 
     };
     assert!(restored("none").failed(1).contains("is no backup, and has none"));
     said(&mut server.command(&["backup", text(&folder.join("monday")), "--data-dir", text(&data)])).ok();
-    let told = restored("one").ok();
-    assert!(told.contains("restored ") && told.contains("backups/monday: start liststore serve"), "{told}");
+    let reported = restored("one").ok();
+    assert!(reported.contains("restored ") && reported.contains("backups/monday: start liststore serve"), "{reported}");
     // Data directories in the folder are no backups.
     for _ in 0..3 {
         let said = run(&["restore", text(&folder), "--data-dir", text(&folder.join("data")), "--set-aside"]);
@@ -171,9 +171,9 @@ fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() 
     }
     std::fs::remove_dir_all(folder.join("data")).unwrap();
     std::fs::write(folder.join("tuesday.tar"), stream(&server, &[]).stdout).unwrap();
-    let told = restored("several").failed(1);
-    assert!(told.contains("name one of") && told.contains("backups/monday, "), "{told}");
-    assert!(told.contains("backups/tuesday.tar"), "{told}");
+    let reported = restored("several").failed(1);
+    assert!(reported.contains("name one of") && reported.contains("backups/monday, "), "{reported}");
+    assert!(reported.contains("backups/tuesday.tar"), "{reported}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn write_spine(server: &Server) -> String {
 
 fn join(server: &Server, spine: &str, name: &str) -> String {
     let output = server.dir.path().join(name).to_str().unwrap().to_owned();
-    let told = server.ok(&[
+    let reported = server.ok(&[
         "export",
         "customer",
         "seen",
@@ -73,7 +73,7 @@ fn join(server: &Server, spine: &str, name: &str) -> String {
         "--file",
         &output,
     ]);
-    assert_eq!(told, "6 rows with 11 items\n");
+    assert_eq!(reported, "6 rows with 11 items\n");
     output
 }
 
@@ -197,19 +197,19 @@ fn an_impossible_join_is_refused_and_leaves_no_file() {
     let spine = |text: &str| server.write("s.csv", text);
     let seconds = spine("entity_id,timestamp\na,1724949845\n");
     let from = ["seen", "--spine", &seconds];
-    let told = refused(&[&from, &to[..]].concat(), 1);
-    assert!(told.contains("s.csv:2: timestamp: ") && told.contains("--timestamp-unit"), "{told}");
+    let reported = refused(&[&from, &to[..]].concat(), 1);
+    assert!(reported.contains("s.csv:2: timestamp: ") && reported.contains("--timestamp-unit"), "{reported}");
     server.ok(&[&["export", "customer"], &from[..], &to, &["--timestamp-unit", "s"]].concat());
     fs::remove_file(path("out.parquet")).unwrap();
     spine("entity_id,timestamp\na,2199-01-01T00:00:00Z\n");
-    let told = refused(&[&from, &to[..]].concat(), 1);
-    assert!(told.contains("s.csv:2: ") && told.contains("future"), "{told}");
+    let reported = refused(&[&from, &to[..]].concat(), 1);
+    assert!(reported.contains("s.csv:2: ") && reported.contains("future"), "{reported}");
     spine("entity_id,at\na,2024-01-01T00:00:00Z\n");
     assert!(refused(&[&from, &to[..]].concat(), 1).contains("has no column \"timestamp\""));
-    let told = refused(&[&["nothing", "--spine", &seconds], &to[..]].concat(), 1);
-    assert!(told.contains("feature_not_found"), "{told}");
-    let told = refused(&["seen", "--as-of", "2199-01-01T00:00:00Z", to[0], to[1]], 1);
-    assert!(told.contains("future"), "{told}");
+    let reported = refused(&[&["nothing", "--spine", &seconds], &to[..]].concat(), 1);
+    assert!(reported.contains("feature_not_found"), "{reported}");
+    let reported = refused(&["seen", "--as-of", "2199-01-01T00:00:00Z", to[0], to[1]], 1);
+    assert!(reported.contains("future"), "{reported}");
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn a_truncated_spine_is_refused_and_leaves_no_file() {
         ("s.csv.gz", String::new(), "s.csv.gz: the file is empty"),
     ] {
         let text = if said.contains("two columns") { text.replace("label", "x\u{1b}[31m") } else { text };
-        let told = join(&server.write(name, text), &[]).failed(1);
-        assert!(told.contains(said) && !told.contains('\u{1b}'), "{name}: {told}");
+        let reported = join(&server.write(name, text), &[]).failed(1);
+        assert!(reported.contains(said) && !reported.contains('\u{1b}'), "{name}: {reported}");
         assert!(!out.exists());
     }
     let open = server.write("s.csv", format!("\u{feff}{head}a,{BASE},1"));

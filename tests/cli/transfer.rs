@@ -51,8 +51,8 @@ fn exports_of_every_form_import_unchanged() {
             other.feature(value_type, value_type);
             let file = one.dir.path().join(format!("{value_type}.{form}"));
             let file = file.to_str().unwrap();
-            let told = one.ok(&["export", "customer", value_type, "--file", file]);
-            assert_eq!(told, format!("{} items of 2 lists\n", expected.len()));
+            let reported = one.ok(&["export", "customer", value_type, "--file", file]);
+            assert_eq!(reported, format!("{} items of 2 lists\n", expected.len()));
             match form {
                 // With the earlier names of the columns.
                 "csv" => other.ok(&["import", "--entity-type", "customer", "--feature", value_type, file]),
@@ -113,26 +113,26 @@ fn an_interrupted_export_continues_where_it_ended() {
     });
     server.write("gone.ndjson.state", state.to_string());
     let gone = server.dir.path().join("gone.ndjson");
-    let told = server.run(&["export", "customer", "many", "--file", gone.to_str().unwrap()]).failed(1);
-    assert!(told.ends_with("remove it and its .state file, and export again"), "{told}");
+    let reported = server.run(&["export", "customer", "many", "--file", gone.to_str().unwrap()]).failed(1);
+    assert!(reported.ends_with("remove it and its .state file, and export again"), "{reported}");
     // A failure after the beginning stores the position, and reports it.
     let mut refused = state.clone();
     refused["state"]["page_token"] = json!("nonsense");
     let state_file = server.write("many.ndjson.state", refused.to_string());
-    let told = server.run(&["export", "customer", "many", "--file", &file]).failed(1);
+    let reported = server.run(&["export", "customer", "many", "--file", &file]).failed(1);
     let hint = format!("; run the same command again to continue, or remove {part} and {state_file} to start over");
-    assert!(told.contains("invalid_page_token") && told.ends_with(&hint), "{told}");
+    assert!(reported.contains("invalid_page_token") && reported.ends_with(&hint), "{reported}");
     assert!(fs::exists(&part).unwrap() && fs::exists(&state_file).unwrap());
     let state = server.write("many.ndjson.state", state.to_string());
-    let told = server.run(&["export", "customer", "many", "--version", "v2", "--file", &file]).failed(1);
-    assert!(told.contains("version_not_found"), "{told}");
+    let reported = server.run(&["export", "customer", "many", "--version", "v2", "--file", &file]).failed(1);
+    assert!(reported.contains("version_not_found"), "{reported}");
     // A file must not combine lists of two servers.
     let other = Server::start();
     other.feature("many", "int64");
-    let told = other.run(&["export", "customer", "many", "--file", &file]).failed(1);
-    assert!(told.contains("another run"), "{told}");
-    let told = server.ok(&["export", "customer", "many", "--file", &file]);
-    assert_eq!(told, "1700 items of 1200 lists, some of them by an earlier run\n");
+    let reported = other.run(&["export", "customer", "many", "--file", &file]).failed(1);
+    assert!(reported.contains("another run"), "{reported}");
+    let reported = server.ok(&["export", "customer", "many", "--file", &file]);
+    assert_eq!(reported, "1700 items of 1200 lists, some of them by an earlier run\n");
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(text.lines().count(), 1_700);
     assert!(text.lines().map(str::to_owned).collect::<BTreeSet<_>>() == expected);
@@ -140,9 +140,9 @@ fn an_interrupted_export_continues_where_it_ended() {
     // Each part of a compressed file is a separate stream, and readers join them.
     for ending in ["gz", "zst"] {
         let file = server.dir.path().join(format!("many.ndjson.{ending}"));
-        let told = server.ok(&["export", "customer", "many", "--file", file.to_str().unwrap(), "--output", "json"]);
-        let told: Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(told, json!({"items": 1_700, "lists": 1_200, "resumed": false}));
+        let reported = server.ok(&["export", "customer", "many", "--file", file.to_str().unwrap(), "--output", "json"]);
+        let reported: Value = serde_json::from_str(&reported).unwrap();
+        assert_eq!(reported, json!({"items": 1_700, "lists": 1_200, "resumed": false}));
         let packed = fs::File::open(file).unwrap();
         let text = match ending {
             "gz" => std::io::read_to_string(flate2::read::MultiGzDecoder::new(packed)),
@@ -182,8 +182,8 @@ fn a_killed_export_leaves_no_file_and_continues() {
             process.wait().unwrap();
             assert!(!file.exists(), "{name} {answers}");
             gate.open();
-            let told = server.ok(&arguments);
-            assert_eq!(told.contains("an earlier run"), answers >= 8, "{name} {answers}: {told}");
+            let reported = server.ok(&arguments);
+            assert_eq!(reported.contains("an earlier run"), answers >= 8, "{name} {answers}: {reported}");
             let text = fs::read_to_string(&file).unwrap();
             assert!(text.lines().count() == rows && sorted(&text) == whole, "{name} {answers}");
             for ending in ["part", "state"] {
@@ -240,8 +240,8 @@ fn a_copy_has_all_definitions_and_items_and_reports_exceptions() {
     assert!(said.out.contains("DIFFERENT"), "{said:?}");
     one.feature("other", "string");
     other.feature("other", "int64");
-    let told = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
-    assert!(told.contains("value type"), "{told}");
+    let reported = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
+    assert!(reported.contains("value type"), "{reported}");
 }
 
 /// Otherwise a copy would stop at its own definitions.
@@ -278,7 +278,7 @@ fn an_interrupted_copy_continues_despite_new_features() {
         },
     });
     let file = other.write("copy.state", state.to_string());
-    let told = other.ok(&["copy", "--from", &one.url, "--to", &other.url, "--state", &file]);
-    assert!(!told.contains("DIFFERENT"), "{told}");
+    let reported = other.ok(&["copy", "--from", &one.url, "--to", &other.url, "--state", &file]);
+    assert!(!reported.contains("DIFFERENT"), "{reported}");
     assert!(rows(&one, "before") == rows(&other, "before") && rows(&one, "many") == rows(&other, "many"));
 }

@@ -84,8 +84,9 @@ pub fn outcomes(requests: &[Request], exchanged: Result<Answer, Trouble>) -> Vec
     let text = String::from_utf8_lossy(&answer.body);
     match serde_json::from_str::<WireResults>(&text) {
         Ok(WireResults { results }) if results.len() == requests.len() => {
-            let told = requests.iter().zip(&results);
-            told.map(|(request, result)| result_of(request, result.get()).unwrap_or_else(|| forbidden(result.get())))
+            let reported = requests.iter().zip(&results);
+            reported
+                .map(|(request, result)| result_of(request, result.get()).unwrap_or_else(|| forbidden(result.get())))
                 .collect()
         }
         _ => requests.iter().map(|_| forbidden(&text)).collect(),

@@ -321,8 +321,8 @@ fn kind(call: &Call) -> &'static str {
 
 /// Whether an aggregation ended before some items, which were too many for a call.
 fn lacks_items(call: &Call) -> bool {
-    let Outcome::Aggregated(told) = &call.outcome else { return false };
-    told.windows.iter().any(|window| window.reason == Some(Reason::ItemsMax))
+    let Outcome::Aggregated(reported) = &call.outcome else { return false };
+    reported.windows.iter().any(|window| window.reason == Some(Reason::ItemsMax))
 }
 
 /// An aggregation of more items than a call reads.

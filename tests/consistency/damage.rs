@@ -41,7 +41,7 @@ impl Damage {
 
 /// The expected answers of a server: all items of its one list, in order, and a definition.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct Reported {
     items: Vec<Item>,
     ttl: Outcome,
 }
@@ -61,7 +61,7 @@ pub async fn damaged_files() -> Result<(), Failed> {
             .call(Request::ChangeTtl { version: list.version.clone(), ttl_secs: 86_400 + ttl_secs }, None)
             .await;
     }
-    let truth = told(&scene.subject, &scene.world).await?;
+    let truth = reported(&scene.subject, &scene.world).await?;
     if truth.items.len() != 250 {
         return Err(format!("{} items of 250 are there", truth.items.len()).into());
     }
@@ -101,7 +101,7 @@ fn recipe(dir: &Path) -> Recipe {
 
 /// Starts a server on a copy of this data with one damaged file. Returns whether it refused anything; an error if it
 /// served wrong data, or did not name the file.
-async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<bool, String> {
+async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Reported) -> Result<bool, String> {
     let dir = run::fresh_dir()?;
     let recipe = recipe(dir.path());
     let copy = recipe.data_dir();
@@ -119,11 +119,11 @@ async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<
         Err(error) if error.contains("ended before it was ready") && error.contains(&name) => return Ok(true),
         Err(error) => return Err(format!("the start does not name it: {error}")),
     };
-    let told = told(&subject, &world).await;
+    let reported = reported(&subject, &world).await;
     subject.kill().await?;
-    match told {
-        Ok(told) if told == *truth => Ok(false),
-        Ok(told) => Err(format!("served silently: {} items, {:?}", told.items.len(), told.ttl)),
+    match reported {
+        Ok(reported) if reported == *truth => Ok(false),
+        Ok(reported) => Err(format!("served silently: {} items, {:?}", reported.items.len(), reported.ttl)),
         Err(answer) if answer.starts_with("500") && answer.contains("internal") => {
             let log = std::fs::read_to_string(&log).map_err(|e| e.to_string())?;
             if log.contains(&name) {
@@ -137,7 +137,7 @@ async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Told) -> Result<
 }
 
 /// The server's answers, or its first error.
-async fn told(subject: &Arc<Subject>, world: &Arc<World>) -> Result<Told, String> {
+async fn reported(subject: &Arc<Subject>, world: &Arc<World>) -> Result<Reported, String> {
     let mut client = Client::new(0, Rng::with_seed(1), world, std::slice::from_ref(subject));
     let version = VersionName { feature: "hot".to_owned(), label: String::new() };
     client.call(Request::ReadTtl { version: version.clone() }, None).await;
@@ -152,7 +152,7 @@ async fn told(subject: &Arc<Subject>, world: &Arc<World>) -> Result<Told, String
             other => return Err(format!("{other:?}")),
         }
     }
-    Ok(Told { items, ttl: ttl.ok_or("no definition was read")? })
+    Ok(Reported { items, ttl: ttl.ok_or("no definition was read")? })
 }
 
 fn files_below(dir: &Path) -> Result<Vec<PathBuf>, String> {

@@ -187,11 +187,13 @@ pub async fn create(world: &World, subject: &Subject) -> Result<(), String> {
                 Outcome::Done => break,
                 Outcome::Exists if maybe_created => break,
                 // The machine is busy with servers that start at the same time.
-                told @ (Outcome::NotDone { .. } | Outcome::Unknown { .. }) if began.elapsed() < CREATION_TIMEOUT => {
-                    maybe_created |= matches!(told, Outcome::Unknown { .. });
+                reported @ (Outcome::NotDone { .. } | Outcome::Unknown { .. })
+                    if began.elapsed() < CREATION_TIMEOUT =>
+                {
+                    maybe_created |= matches!(reported, Outcome::Unknown { .. });
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-                told => return Err(format!("cannot create {feature}: {told:?}")),
+                reported => return Err(format!("cannot create {feature}: {reported:?}")),
             }
         }
     }

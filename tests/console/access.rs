@@ -247,7 +247,7 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
         page.sees("The identity provider's metadata names another issuer").await;
     }
     // It may begin to lie during a session.
-    for (lie, told) in [
+    for (lie, reported) in [
         (Lie::TokensAt(token_of_another.clone()), "metadata names another issuer"),
         (Lie::LedTo(token_of_another), "The identity provider does not respond"),
         (Lie::OtherNonce, "The token belongs to another sign-in"),
@@ -258,7 +258,7 @@ pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
         page.the("heading", "Who are you?").await;
         provider.lie(Some(lie));
         page.click("link", "I am alice").await;
-        page.sees(told).await;
+        page.sees(reported).await;
         page.the("button", &sign_in).await;
         page.holds("sessionStorage.length === 0").await;
     }

@@ -150,8 +150,8 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("Changed by someone else during your edit.").await;
     page.is_accessible().await;
-    for told in ["\"Rome\"", "removed", "\"Ada L.\""] {
-        page.sees(told).await;
+    for reported in ["\"Rome\"", "removed", "\"Ada L.\""] {
+        page.sees(reported).await;
     }
     page.click("button", "Apply my changes to theirs").await;
     page.click("button", "Save the change").await;
@@ -204,7 +204,7 @@ pub async fn lists_stand_beside_the_bag_and_bags_come_in_pages(page: Rc<Page>) {
     page.sees("It has no list with items").await;
 }
 
-pub async fn who_may_not_is_told_why(page: Rc<Page>) {
+pub async fn a_refused_caller_learns_why(page: Rc<Page>) {
     let mut api = Api::start().await;
     api.users().await;
     api.bag("u-17", json!({"name": "Ada"})).await;

@@ -73,8 +73,8 @@ pub async fn a_lost_race_shows_both_changes(page: Rc<Page>) {
     page.click("button", "Save the change").await;
     page.sees("Changed by someone else during your edit.").await;
     page.is_accessible().await;
-    for told in ["mine", "theirs", "of mine", "30d", "7d"] {
-        page.sees(told).await;
+    for reported in ["mine", "theirs", "of mine", "30d", "7d"] {
+        page.sees(reported).await;
     }
     assert_eq!(api.get("/v1/features/user/seen").await["owner"], "theirs");
     page.click("button", "Continue with this").await;

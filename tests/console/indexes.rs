@@ -129,11 +129,11 @@ const SLOW_BUILD: &str = "
     const real = window.fetch;
     window.fetch = (url, options) => {
       const { state, done, job } = window.build;
-      const told = /jobs.*(pause|resume)$/.exec(url);
-      if (told) window.build.job = told[1] === 'pause' ? 'paused' : 'running';
+      const reported = /jobs.*(pause|resume)$/.exec(url);
+      if (reported) window.build.job = reported[1] === 'pause' ? 'paused' : 'running';
       const work = { id, kind: 'build_index', state: window.build.job, entity_type: 'user', generations: 1,
         generations_cleared: 0, lists_cleared: done, created_at: at, created_by: 'liststore', updated_at: at };
-      if (told) return Promise.resolve(answer(work));
+      if (reported) return Promise.resolve(answer(work));
       if (url.includes('/v1/jobs?')) return Promise.resolve(answer({ jobs: [work] }));
       if (!/indexes$/.test(url)) return real(url, options);
       return Promise.resolve(answer({ indexes: [{ name: 'by_city', properties: ['/city'], state, created_at: at,

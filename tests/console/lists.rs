@@ -141,7 +141,7 @@ pub async fn pages_go_both_ways_and_outlive_a_reload(page: Rc<Page>) {
     page.sees("Only from").await;
 }
 
-pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
+pub async fn why_an_item_is_missing_is_shown(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "2h").await;
     api.send(Method::POST, "/v1/features/user/seen/versions", json!({"version": "v2", "ttl": "2h"})).await;
@@ -167,7 +167,7 @@ pub async fn why_an_item_is_missing_is_told(page: Rc<Page>) {
 }
 
 /// The history and the audit trail explain a missing item.
-pub async fn what_happened_since_is_told(page: Rc<Page>) {
+pub async fn what_happened_since_is_shown(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "1h").await;
     api.send(Method::PATCH, "/v1/features/user/seen", json!({"ttl": "30d"})).await;
@@ -198,7 +198,7 @@ pub async fn what_happened_since_is_told(page: Rc<Page>) {
 }
 
 /// A page of the audit trail that has searched much may be empty, and not be the last.
-pub async fn what_happened_long_ago_is_told(page: Rc<Page>) {
+pub async fn what_happened_long_ago_is_shown(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.send(Method::DELETE, "/v1/entities/user/u-1", Value::Null).await;

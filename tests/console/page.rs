@@ -274,8 +274,8 @@ impl Page {
     pub async fn log(&self) -> Vec<String> {
         let log = self.driver.issue_cmd(Extra { path: "se/log", body: json!({"type": "browser"}) }).await.unwrap();
         // Remarks of the browser, for example about focus, are not errors.
-        let told = log.as_array().unwrap().iter().filter(|entry| entry["level"] != "INFO");
-        told.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
+        let reported = log.as_array().unwrap().iter().filter(|entry| entry["level"] != "INFO");
+        reported.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect()
     }
 
     /// The browser's note about each refused request, for tests about refusals.

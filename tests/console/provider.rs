@@ -18,7 +18,7 @@ pub const CLIENT: &str = "liststore-console";
 
 pub struct Provider {
     pub url: String,
-    told: Arc<Told>,
+    reported: Arc<Reported>,
 }
 
 /// The lies of a compromised provider.
@@ -34,7 +34,7 @@ pub enum Lie {
     OtherNonce,
 }
 
-struct Told {
+struct Reported {
     url: String,
     signer: Signer,
     /// The request of the last person, and the codes that were given for it, each valid once.
@@ -48,11 +48,11 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (asked, exchanges, lie) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let told = Arc::new(Told { url: url.clone(), signer: Signer::ed(), asked, exchanges, lie });
-        let provider = Self { url, told: Arc::clone(&told) };
+        let reported = Arc::new(Reported { url: url.clone(), signer: Signer::ed(), asked, exchanges, lie });
+        let provider = Self { url, reported: Arc::clone(&reported) };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, Arc::clone(&told)));
+                tokio::spawn(answer(stream, Arc::clone(&reported)));
             }
         });
         provider
@@ -69,16 +69,16 @@ impl Provider {
     }
 
     pub fn lie(&self, lie: Option<Lie>) {
-        *self.told.lie.lock().unwrap() = lie;
+        *self.reported.lie.lock().unwrap() = lie;
     }
 
     /// The statuses of token requests.
     pub fn exchanges(&self) -> Vec<u16> {
-        self.told.exchanges.lock().unwrap().clone()
+        self.reported.exchanges.lock().unwrap().clone()
     }
 }
 
-async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
+async fn answer(stream: TcpStream, reported: Arc<Reported>) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut first, mut length) = (String::new(), 0);
     stream.read_line(&mut first).await.ok()?;
@@ -95,21 +95,21 @@ async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
     let target = first.split(' ').nth(1)?;
-    let url = Url::parse(&format!("{}{target}", told.url)).ok()?;
-    let lie = told.lie.lock().unwrap().clone();
+    let url = Url::parse(&format!("{}{target}", reported.url)).ok()?;
+    let lie = reported.lie.lock().unwrap().clone();
     let mut location = String::new();
     let (status, kind, text) = match url.path() {
-        "/.well-known/openid-configuration" => (200, "application/json", told.description().to_string()),
-        "/jwks" => (200, "application/json", json!({"keys": [told.signer.jwk("k")]}).to_string()),
-        "/authorize" => (200, "text/html", told.page(&url)),
+        "/.well-known/openid-configuration" => (200, "application/json", reported.description().to_string()),
+        "/jwks" => (200, "application/json", json!({"keys": [reported.signer.jwk("k")]}).to_string()),
+        "/authorize" => (200, "text/html", reported.page(&url)),
         "/token" if matches!(lie, Some(Lie::LedTo(_))) => {
             let Some(Lie::LedTo(to)) = lie else { return None };
             location = format!("Location: {to}\r\n");
             (307, "text/plain", String::new())
         }
         "/token" => {
-            let (status, tokens) = told.tokens(&String::from_utf8(body).ok()?);
-            told.exchanges.lock().unwrap().push(status);
+            let (status, tokens) = reported.tokens(&String::from_utf8(body).ok()?);
+            reported.exchanges.lock().unwrap().push(status);
             (status, "application/json", tokens.to_string())
         }
         // Browsers request an icon.
@@ -123,7 +123,7 @@ async fn answer(stream: TcpStream, told: Arc<Told>) -> Option<()> {
     stream.write_all((head + &text).as_bytes()).await.ok()
 }
 
-impl Told {
+impl Reported {
     fn description(&self) -> Value {
         let Self { url, .. } = self;
         let [authorization, token] = ["authorize", "token"].map(|path| format!("{url}/{path}"));

@@ -105,7 +105,7 @@ pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
     page.is_accessible().await;
 }
 
-pub async fn what_a_newer_item_replaced_or_pushed_out_is_told(page: Rc<Page>) {
+pub async fn what_a_newer_item_replaced_or_pushed_out_is_shown(page: Rc<Page>) {
     let api = Api::start().await;
     let body = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d", "identity": "key", "max_items": 3});
     api.send(Method::POST, "/v1/features", body).await;

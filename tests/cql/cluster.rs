@@ -120,10 +120,10 @@ async fn one_node_never_has_all_permits(options: &CqlOptions) {
 async fn three_nodes_lose_and_regain_one_and_then_two() {
     let _turn = cassandra::turn().await;
     let began = Instant::now();
-    let told = |what: &str| eprintln!("{:>6.1} s: {what}", began.elapsed().as_secs_f64());
+    let reported = |what: &str| eprintln!("{:>6.1} s: {what}", began.elapsed().as_secs_f64());
     let cluster = std::sync::Arc::new(Cluster::start(&["--nodes", "3", "--durable"]));
     let options = cassandra::options(cluster.contact_points.clone(), 3);
-    told("three nodes run");
+    reported("three nodes run");
     // Three migrations at once, each through another node, make one schema.
     let through = |node: usize| cassandra::options(vec![cluster.contact_points[node].clone()], 3);
     let all = join_all((0..3).map(|node| async move { migrate(&through(node), false).await })).await;
@@ -148,18 +148,18 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
         }));
         let events = async {
             until(&load, 500).await;
-            told("a node goes");
+            reported("a node goes");
             aside(&cluster, move |cluster| lose(cluster, 2)).await;
             until(&load, 2_000).await;
-            told("it is to come back");
+            reported("it is to come back");
             aside(&cluster, move |cluster| regain(cluster, 2)).await;
-            told("it is back");
+            reported("it is back");
             until(&load, 500).await;
             load.stop.set(true);
         };
         let (lists, ()) = tokio::join!(callers, events);
         let (total, failed) = (load.total(), load.failed.take());
-        told(&format!("{case}: {total} operations, {} failed, slowest {:?}", failed.len(), load.slowest.get()));
+        reported(&format!("{case}: {total} operations, {} failed, slowest {:?}", failed.len(), load.slowest.get()));
         assert!(
             failed.len() as u64 * 1_000 <= total,
             "{case}: {} of {total} failed: {:?}",
@@ -173,7 +173,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
     }
 
     one_node_never_has_all_permits(&options).await;
-    told("a node that hangs has had no more than its share");
+    reported("a node that hangs has had no more than its share");
 
     // Two of three are gone: no quorum, and nothing was begun.
     let list = fresh_list();
@@ -192,9 +192,9 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
         }
         assert!(Instant::now() < patience, "{failed:?}");
     }
-    told("the quorum is known to be lost");
+    reported("the quorum is known to be lost");
     aside(&cluster, Cluster::start_dead_nodes).await;
-    told("the quorum is there again");
+    reported("the quorum is there again");
     let patience = Instant::now() + Duration::from_secs(60);
     while let Err(error) = two.try_add(&list, &two.op(), &[(now(), b"again")]).await {
         assert!(Instant::now() < patience, "{error:?}");

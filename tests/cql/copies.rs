@@ -118,8 +118,8 @@ fn found(server: &Server, entity_type: &str) -> Vec<String> {
 }
 
 /// The report of a copy: each version with its numbers, which are equal on both servers.
-fn alike(told: &str) -> Vec<(String, String, u64)> {
-    let copied: Value = serde_json::from_str(told).unwrap();
+fn alike(reported: &str) -> Vec<(String, String, u64)> {
+    let copied: Value = serde_json::from_str(reported).unwrap();
     let version = |copied: &Value| {
         assert_eq!(copied["from"], copied["to"], "{copied}");
         let text = |field: &str| copied[field].as_str().unwrap().to_owned();
@@ -140,18 +140,18 @@ fn until(mut holds: impl FnMut() -> bool) {
 /// Copies features and bags, and compares both servers' content by their own numbers and by all rows.
 fn copy_all(from: &Server, to: &Server, entity_type: &str, versions: &[(&str, &str)]) {
     let copy = ["copy", "--from", &*from.url, "--to", &*to.url, entity_type, "-o", "json"];
-    let told = alike(&from.ok(&copy));
-    assert_eq!(told.len(), versions.len(), "{told:?}");
+    let reported = alike(&from.ok(&copy));
+    assert_eq!(reported.len(), versions.len(), "{reported:?}");
     // Items that expire soon are not compared, and there are none here.
     let expected = rows(from, entity_type, versions);
-    assert_eq!(told.iter().map(|(_, _, items)| *items).sum::<u64>(), expected.len() as u64, "{told:?}");
+    assert_eq!(reported.iter().map(|(_, _, items)| *items).sum::<u64>(), expected.len() as u64, "{reported:?}");
     let arrived = rows(to, entity_type, versions);
     assert_eq!(arrived.len(), expected.len());
     assert!(arrived == expected, "{:?}", arrived.symmetric_difference(&expected).next());
     let copy = ["entity", "copy", entity_type, "--from", &*from.url, "--to", &*to.url, "-o", "json"];
-    let told: Value = serde_json::from_str(&from.ok(&copy)).unwrap();
-    assert_eq!((&told["from"], &told["to"]["bags"]), (&told["to"], &json!(40)), "{told}");
-    assert_eq!((&told["entity_type_created"], &told["indexes_created"]), (&json!(true), &json!(["by_city"])));
+    let reported: Value = serde_json::from_str(&from.ok(&copy)).unwrap();
+    assert_eq!((&reported["from"], &reported["to"]["bags"]), (&reported["to"], &json!(40)), "{reported}");
+    assert_eq!((&reported["entity_type_created"], &reported["indexes_created"]), (&json!(true), &json!(["by_city"])));
     let paris = found(from, entity_type);
     assert_eq!((paris.len(), found(to, entity_type)), (10, paris));
     for (path, fields) in [
@@ -193,10 +193,10 @@ fn a_killed_copy_to_cassandra_continues_where_it_ended() {
     signal(&process, Signal::SIGKILL);
     process.wait().unwrap();
     assert!(state.exists(), "it was over before it was killed");
-    let told: Value = serde_json::from_str(&one.ok(&copy)).unwrap();
-    let many = told.as_array().unwrap().iter().find(|copied| copied["feature"] == format!("{entity_type}.int64"));
-    assert!(many.unwrap()["added"].as_u64().unwrap() < ENTITIES as u64, "it began anew: {told}");
-    alike(&told.to_string());
+    let reported: Value = serde_json::from_str(&one.ok(&copy)).unwrap();
+    let many = reported.as_array().unwrap().iter().find(|copied| copied["feature"] == format!("{entity_type}.int64"));
+    assert!(many.unwrap()["added"].as_u64().unwrap() < ENTITIES as u64, "it began anew: {reported}");
+    alike(&reported.to_string());
     assert!(rows(&one, &entity_type, &versions) == rows(&other, &entity_type, &versions));
     assert!(!state.exists());
 }

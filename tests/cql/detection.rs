@@ -191,8 +191,8 @@ async fn an_index_under_construction_is_neither_used_nor_created_again() {
         let found = inspect(&options).await.unwrap();
         assert_eq!((found.dialect, &found.schema), (Dialect::Scylla, expected), "{status:?}");
         assert_eq!(found.problems, Vec::<String>::new(), "lists are served");
-        let told = found.cautions.iter().any(|caution| caution.contains("is being built on 1 node"));
-        assert_eq!(told, status != Some("SUCCESS"), "{:?}", found.cautions);
+        let reported = found.cautions.iter().any(|caution| caution.contains("is being built on 1 node"));
+        assert_eq!(reported, status != Some("SUCCESS"), "{:?}", found.cautions);
         assert_eq!(migrate(&options, true).await.unwrap().steps, [], "{status:?}");
     }
 }

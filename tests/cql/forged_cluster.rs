@@ -22,14 +22,14 @@ pub const HERE: &str = "datacenter1";
 
 /// A node's answer about itself.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Reported {
     pub address: SocketAddr,
     pub datacenter: &'static str,
     pub rack: &'static str,
     pub token: i64,
 }
 
-impl Told {
+impl Reported {
     pub fn host_id(&self) -> Uuid {
         let IpAddr::V4(ip) = self.address.ip() else { panic!("an IPv4 address") };
         Uuid::from_u128(u128::from(u32::from(ip)))
@@ -38,14 +38,14 @@ impl Told {
 
 pub struct ForgedCluster {
     proxy: RunningProxy,
-    topology: Arc<Mutex<Vec<Told>>>,
+    topology: Arc<Mutex<Vec<Reported>>>,
     /// Fed with each connection that a driver opened to a node, in the order of `nodes`.
     connected: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
     /// Receives each prepared statement that a node was sent, in the order of `nodes`, except the driver's statements.
     executed: Vec<mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>>,
     /// Receives each query of the other nodes.
     looks: mpsc::UnboundedReceiver<(RequestFrame, Option<u16>)>,
-    pub nodes: Vec<Told>,
+    pub nodes: Vec<Reported>,
     pub options: CqlOptions,
 }
 
@@ -69,32 +69,32 @@ impl ForgedCluster {
         let net = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
         let address = |node: usize, port| SocketAddr::new(Ipv4Addr::new(127, 77, net, node as u8 + 1).into(), port);
         let port = free_port(address(0, 0).ip());
-        let nodes: Vec<Told> = datacenters
+        let nodes: Vec<Reported> = datacenters
             .iter()
             .enumerate()
             .map(|(node, datacenter)| {
                 let token = i64::MIN + 1 + node as i64 * (i64::MAX / datacenters.len() as i64);
                 let port = if different_ports { free_port(address(node, 0).ip()) } else { port };
-                Told { address: address(node, port), datacenter, rack: "rack1", token }
+                Reported { address: address(node, port), datacenter, rack: "rack1", token }
             })
             .collect();
         let topology = Arc::new(Mutex::new(nodes[..known].to_vec()));
         let (looked, looks) = mpsc::unbounded_channel();
         let (mut builder, mut connected, mut executed) = (Proxy::builder(), Vec::new(), Vec::new());
-        for (n, told) in nodes.iter().enumerate() {
+        for (n, reported) in nodes.iter().enumerate() {
             let (connects, connections) = mpsc::unbounded_channel();
             connected.push(connections);
             let (executes, executions) = mpsc::unbounded_channel();
             executed.push(executions);
             let (local, peers) = (Arc::clone(&topology), Arc::clone(&topology));
-            let (this, but_this) = (told.clone(), told.token);
+            let (this, but_this) = (reported.clone(), reported.token);
             let forge_local = move |frame: RequestFrame| {
-                let told = local.lock().unwrap().iter().find(|told| told.token == this.token).cloned();
-                rows(&frame, &[told.unwrap_or(this.clone())], Table::Local)
+                let reported = local.lock().unwrap().iter().find(|reported| reported.token == this.token).cloned();
+                rows(&frame, &[reported.unwrap_or(this.clone())], Table::Local)
             };
             let forge_peers = move |frame: RequestFrame| {
                 let others: Vec<_> =
-                    peers.lock().unwrap().iter().filter(|told| told.token != but_this).cloned().collect();
+                    peers.lock().unwrap().iter().filter(|reported| reported.token != but_this).cloned().collect();
                 rows(&frame, &others, Table::Peers)
             };
             let prepare = |table: Table| {
@@ -120,7 +120,7 @@ impl ForgedCluster {
                 ),
             ];
             if datacenters[n] != SILENT {
-                let node = Node::builder().real_address(real).proxy_address(told.address);
+                let node = Node::builder().real_address(real).proxy_address(reported.address);
                 builder = builder.with_node(node.shard_awareness(ShardAwareness::Unaware).request_rules(rules).build());
             }
         }
@@ -130,12 +130,12 @@ impl ForgedCluster {
     }
 
     /// Reports these nodes to later connections.
-    pub fn tell_first(&self, nodes: &[Told]) {
+    pub fn tell_first(&self, nodes: &[Reported]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
     }
 
     /// Reports these nodes from now on, and waits until a driver has read them.
-    pub async fn tell(&mut self, nodes: &[Told]) {
+    pub async fn tell(&mut self, nodes: &[Reported]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
         // The second query begins when the first has been processed.
         for _ in 0..2 {
@@ -310,17 +310,17 @@ fn prepared(request: &RequestFrame, table: Table) -> ResponseFrame {
 }
 
 /// A RESULT of the kind Rows (section 4.2.5.2).
-fn rows(request: &RequestFrame, nodes: &[Told], table: Table) -> ResponseFrame {
+fn rows(request: &RequestFrame, nodes: &[Reported], table: Table) -> ResponseFrame {
     let mut body = 2_i32.to_be_bytes().to_vec();
     table.metadata(&mut body);
     body.extend((nodes.len() as i32).to_be_bytes());
-    for told in nodes {
-        cell(&mut body, told.host_id().as_bytes());
-        cell(&mut body, &octets(told.address));
-        cell(&mut body, told.datacenter.as_bytes());
-        cell(&mut body, told.rack.as_bytes());
+    for reported in nodes {
+        cell(&mut body, reported.host_id().as_bytes());
+        cell(&mut body, &octets(reported.address));
+        cell(&mut body, reported.datacenter.as_bytes());
+        cell(&mut body, reported.rack.as_bytes());
         let mut tokens = 1_i32.to_be_bytes().to_vec();
-        cell(&mut tokens, told.token.to_string().as_bytes());
+        cell(&mut tokens, reported.token.to_string().as_bytes());
         cell(&mut body, &tokens);
         if table == Table::Local {
             cell(&mut body, b"forged");

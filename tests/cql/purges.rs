@@ -180,8 +180,8 @@ async fn commands_for_a_purge_apply_on_every_server() {
     assert_eq!(command(&two, "cancel")["state"], "cancelled");
     let cancelled_at = until_it_stands_still(&one, &purged);
     assert!(cancelled_at > 0 && job(&one, &id)["state"] == "cancelled", "{}", job(&one, &id));
-    let (status, told) = call(&one, "POST", &format!("/v1/jobs/{id}/resume"), &json!({}));
-    assert_eq!((status, &told["code"]), (409, &json!("job_is_over")), "{told}");
+    let (status, reported) = call(&one, "POST", &format!("/v1/jobs/{id}/resume"), &json!({}));
+    assert_eq!((status, &reported["code"]), (409, &json!("job_is_over")), "{reported}");
     // The remaining lists are whole, and another purge removes them.
     assert_eq!(shown(&one, &purged, LISTS, ""), 2 * cancelled_at);
     let job_after = ok(&two, "POST", &format!("/v1/features/user/{purged}/purge"), &json!({"version": ""}));

@@ -75,10 +75,10 @@ async fn without_nodes_readyz_warns_with_the_reason_and_requests_fail_fast() {
             }
             assert!(Instant::now() < patience, "{case}: {health}");
         };
-        let told = health["reasons"]["item_store"].as_str().unwrap().to_owned();
+        let reported = health["reasons"]["item_store"].as_str().unwrap().to_owned();
         assert_eq!((&health["status"], &health["checks"]["item_store"]), (&json!("warn"), &json!("warn")), "{health}");
-        assert!(told.contains(reason) && told.contains(&node), "{case}: {told}");
-        assert!(!told.contains("items.cql.tls"), "{case}: the setting is not what is wrong: {told}");
+        assert!(reported.contains(reason) && reported.contains(&node), "{case}: {reported}");
+        assert!(!reported.contains("items.cql.tls"), "{case}: the setting is not what is wrong: {reported}");
         assert_eq!(metric(&server, "liststore_cql_nodes_reached"), 0.0, "{case}");
         if case == "gone" {
             assert_eq!(metric(&server, "liststore_cql_connections"), 0.0);

@@ -125,8 +125,8 @@ async fn a_table_created_during_a_check_does_not_count_as_dropped() {
     // Long enough for the other one to be through with it.
     let record = format!("SELECT version FROM \"{}\".schema_migrations", keyspace.options.keyspace);
     let looks = Condition::BodyContainsCaseSensitive(record.into_bytes().into()).and(Condition::TrueForLimitedTimes(1));
-    let (told, mut looked) = tokio::sync::mpsc::unbounded_channel();
-    let late = RequestReaction::delay(Duration::from_secs(3)).with_feedback_when_performed(told);
+    let (reported, mut looked) = tokio::sync::mpsc::unbounded_channel();
+    let late = RequestReaction::delay(Duration::from_secs(3)).with_feedback_when_performed(reported);
     forger.on_requests(vec![RequestRule(looks, late)]);
     let options = forger.options.clone();
     let slow = tokio::spawn(async move { migrate(&options, false).await });
@@ -156,7 +156,7 @@ async fn a_server_without_its_schema_waits_and_reports_it() {
     migrate(&older.options, false).await.unwrap();
     older.execute("DROP INDEX KS.list_items_by_value").await;
     older.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
-    for (keyspace, told) in [(missing, "the schema is missing"), (older, "version 0, wanted 1")] {
+    for (keyspace, reported) in [(missing, "the schema is missing"), (older, "version 0, wanted 1")] {
         let settings = settings(&[
             ("items.store", "cql"),
             ("items.cql.contact_points", &keyspace.options.contact_points.join(",")),
@@ -166,13 +166,13 @@ async fn a_server_without_its_schema_waits_and_reports_it() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let stores = Stores::open(&settings, &clock).await.unwrap();
         let mut server = spawn_with(settings, clock, stores).await;
-        assert_eq!(server.health("/livez").await.0, 200, "{told}");
+        assert_eq!(server.health("/livez").await.0, 200, "{reported}");
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
             let (status, health) = server.health("/readyz").await;
             assert_eq!(status, 503, "{health}");
             let reason = health["reasons"]["item_store"].to_string();
-            if reason.contains(told) && reason.contains("run `liststore migrate`") {
+            if reason.contains(reported) && reason.contains("run `liststore migrate`") {
                 break;
             }
             assert!(Instant::now() < patience, "{health}");
@@ -180,7 +180,7 @@ async fn a_server_without_its_schema_waits_and_reports_it() {
         }
         migrate(&keyspace.options, false).await.unwrap();
         server.ready().await;
-        assert_eq!(server.health("/readyz").await.0, 200, "{told}");
+        assert_eq!(server.health("/readyz").await.0, 200, "{reported}");
     }
 }
 

@@ -190,8 +190,8 @@ fn check_reports_the_cluster_without_the_password() {
     };
     let well = check(&[]);
     assert_eq!(well.status, 0, "{well:?}");
-    for told in [shared()[0].as_str(), "cassandra", "5.0.", "datacenter1", "connections", "serve would start"] {
-        assert!(well.out.contains(told), "{told} is missing: {}", well.out);
+    for reported in [shared()[0].as_str(), "cassandra", "5.0.", "datacenter1", "connections", "serve would start"] {
+        assert!(well.out.contains(reported), "{reported} is missing: {}", well.out);
     }
     let missing = check(&[("LISTSTORE__ITEMS__CQL__KEYSPACE", "no_such_keyspace")]);
     assert_eq!(missing.status, 1, "{missing:?}");

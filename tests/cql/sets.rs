@@ -11,7 +11,7 @@ use scylla::client::session::Session;
 use serde_json::Value;
 
 use crate::cassandra::shared_options;
-use crate::guide::{Step, blocks, is_as_told, is_line_as_told, steps};
+use crate::guide::{Step, blocks, is_as_documented, is_line_as_documented, steps};
 use crate::keyspace::Keyspace;
 use crate::probe::{EVERYTHING, Server, bare, fresh_set, now, now_micros};
 use crate::program;
@@ -76,7 +76,7 @@ async fn remove_member(server: &Server, list: &ListKey, member: &str) -> u64 {
 }
 
 /// Waits until the background has made rows and entries agree, during reads.
-async fn until_mended(server: &Server, bare: &Session, list: &ListKey) -> StoredSet {
+async fn until_repaired(server: &Server, bare: &Session, list: &ListKey) -> StoredSet {
     for _ in 0..400 {
         server.get(list).await;
         let stored = StoredSet::read(bare, list).await;
@@ -178,7 +178,7 @@ async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
         write_item(&bare, &list, 1, (ago(15), "w"), now_micros()).await;
         let stands = if keep == Keep::Newest { newer } else { older };
         let expected = if keep == Keep::Newest { [newer, ago(15)] } else { [ago(15), older] };
-        let mended = server.metric("liststore_cql_members_repaired_total", "second_item");
+        let repaired = server.metric("liststore_cql_members_repaired_total", "second_item");
         for order in Order::ALL {
             let page = server.session.get(&server.op(), &list, &Range { order, ..EVERYTHING }).await.unwrap();
             assert_eq!(page.items.len(), 2, "{keep}: never two of one member");
@@ -195,10 +195,10 @@ async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
         }
         assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
         assert_eq!(server.session.count(&server.op(), &list, &Bounds::ALL, 10).await.unwrap().items, 2);
-        let stored = until_mended(&server, &bare, &list).await;
+        let stored = until_repaired(&server, &bare, &list).await;
         assert_eq!(stored.rows.len(), 2);
         assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
-        until_counted(&server, "second_item", |count| count > mended).await;
+        until_counted(&server, "second_item", |count| count > repaired).await;
     }
 }
 
@@ -297,7 +297,7 @@ async fn a_row_without_an_entry_is_hidden_and_removed_once_old() {
     write_item_row(&bare, &list, &key(40, "w"), "w", now_micros() - 60_000_000).await;
     assert_eq!(server.values(&list).await, [b"v"]);
     assert_eq!(lookup(&server, &list, "w").await, None);
-    assert_eq!(until_mended(&server, &bare, &list).await.rows.len(), 1);
+    assert_eq!(until_repaired(&server, &bare, &list).await.rows.len(), 1);
     until_counted(&server, "stray_row", |count| count == 2.0).await;
     // A recently written one may belong to an add in progress.
     write_item_row(&bare, &list, &key(50, "x"), "x", now_micros()).await;
@@ -317,7 +317,7 @@ async fn an_entry_without_its_row_is_visible_and_repaired() {
     write_item_entry(&bare, &list, 2, (newer, "v"), now_micros()).await;
     let page = server.get(&list).await;
     assert_eq!(page.items.iter().map(|item| item.timestamp).collect::<Vec<_>>(), [newer]);
-    let stored = until_mended(&server, &bare, &list).await;
+    let stored = until_repaired(&server, &bare, &list).await;
     assert_eq!(stored.rows[0].0, ItemKey::new(newer, ValueDigest::of(b"v")).to_string());
     until_counted(&server, "missing_row", |count| count == 1.0).await;
 }
@@ -378,21 +378,21 @@ async fn the_examples_of_the_guide_work_on_cassandra() {
     environment.insert("LISTSTORE__ITEMS__CQL__KEYSPACE", keyspace.options.keyspace.clone());
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let (server, mut token) = (program::Server::start_with(&environment), String::new());
-    for Step { method, path, body, told } in steps(guide, |secs| ago(secs).as_nanos()) {
+    for Step { method, path, body, reported } in steps(guide, |secs| ago(secs).as_nanos()) {
         let path = path.replace("TOKEN", &token);
         let answer: Value = ok(&server, &method, &path, &body);
-        assert!(is_as_told(&answer, &told, &mut token), "{path}:\n{answer}\nis not\n{told}");
+        assert!(is_as_documented(&answer, &reported, &mut token), "{path}:\n{answer}\nis not\n{reported}");
     }
     let bare = bare(&keyspace.options).await;
     let (statements, tables) = (blocks(guide, "cql"), blocks(guide, "text"));
     assert!(!statements.is_empty() && statements.len() == tables.len());
     for (statement, table) in statements.into_iter().zip(tables) {
         let lines = printed(&bare, statement).await;
-        let told: Vec<_> = table.lines().skip(2).collect();
-        assert_eq!(lines.len(), told.len(), "{lines:?}");
-        for (line, told) in lines.iter().zip(told) {
-            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(is_line_as_told(line, &told), "{line}\nis not\n{told}");
+        let reported: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(lines.len(), reported.len(), "{lines:?}");
+        for (line, reported) in lines.iter().zip(reported) {
+            let reported = reported.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(is_line_as_documented(line, &reported), "{line}\nis not\n{reported}");
         }
     }
 }

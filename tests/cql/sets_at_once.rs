@@ -168,7 +168,7 @@ fn assert_stays(set: usize, member: &[u8], expected: ItemKey, found: Option<Item
 fn serve(common: Arc<Common>, options: CqlOptions, killed: Option<oneshot::Receiver<()>>) -> thread::JoinHandle<f64> {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mended = LocalSet::new().block_on(&runtime, async {
+        let repaired = LocalSet::new().block_on(&runtime, async {
             let mut server = Server::open(options).await;
             server.deadline = Duration::from_secs(2);
             let killed = async {
@@ -184,7 +184,7 @@ fn serve(common: Arc<Common>, options: CqlOptions, killed: Option<oneshot::Recei
             server.metric("liststore_cql_members_repaired_total", "")
         });
         runtime.shutdown_background();
-        mended
+        repaired
     })
 }
 
@@ -217,24 +217,24 @@ async fn concurrent_servers_lose_no_add_and_show_no_member_twice() {
     forger.on_requests(late_and_lost());
     let whole = [shared_options(), forger.options.clone()];
     let whole = whole.map(|options| serve(Arc::clone(&common), options, None));
-    let (mut kills, mut mended) = (0, 0.0);
+    let (mut kills, mut repaired) = (0, 0.0);
     while common.left.load(Ordering::SeqCst) > 0 {
         let (kill, killed) = oneshot::channel();
         let server = serve(Arc::clone(&common), forger.options.clone(), Some(killed));
         tokio::time::sleep(LIFE).await;
         kills += usize::from(kill.send(()).is_ok());
-        mended += tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap();
+        repaired += tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap();
     }
     for server in whole {
-        mended += tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap();
+        repaired += tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap();
     }
     forger.heal();
     let local = LocalSet::new();
-    local.run_until(settle(&common, mended, kills)).await;
+    local.run_until(settle(&common, repaired, kills)).await;
 }
 
 /// Reads the sets until rows and entries agree, and compares them with the acknowledged operations.
-async fn settle(common: &Common, mut mended: f64, kills: usize) {
+async fn settle(common: &Common, mut repaired: f64, kills: usize) {
     let options = shared_options();
     let (server, bare) = (Server::open(options.clone()).await, bare(&options).await);
     let until = Instant::now() + PATIENCE;
@@ -255,7 +255,7 @@ async fn settle(common: &Common, mut mended: f64, kills: usize) {
             common.nothing_is_lost((round, set), &page);
         }
     }
-    mended += server.metric("liststore_cql_members_repaired_total", "");
+    repaired += server.metric("liststore_cql_members_repaired_total", "");
     let failed = common.failed.load(Ordering::SeqCst);
-    eprintln!("{kills} kills, {failed} operations failed, {mended} members mended");
+    eprintln!("{kills} kills, {failed} operations failed, {repaired} members repaired");
 }

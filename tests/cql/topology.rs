@@ -43,8 +43,8 @@ async fn one_of_several_datacenters_must_be_named_and_is_used_exclusively() {
     let mut cluster = ForgedCluster::start(&[HERE, THERE], 2).await;
     let unnamed = store(&cluster.options);
     let Fitness::Unfit(why) = unnamed.fitness().await.unwrap() else { panic!("it was taken as it is") };
-    for told in [HERE, THERE, "items.cql.datacenter"] {
-        assert!(why.contains(told), "{why}");
+    for reported in [HERE, THERE, "items.cql.datacenter"] {
+        assert!(why.contains(reported), "{why}");
     }
     let refused = unnamed.open_session().await.map(|_| ()).unwrap_err();
     assert!(matches!(&refused, StoreError::Unavailable { reason, .. } if *reason == why), "{refused:?}");
@@ -85,17 +85,17 @@ async fn a_silently_lost_node_does_not_delay_opening() {
 async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
     let reached = cluster.nodes.clone();
-    let told: Vec<_> = reached
+    let reported: Vec<_> = reached
         .iter()
         .enumerate()
         .map(|(n, node)| {
-            let mut told = node.clone();
-            told.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
-            told
+            let mut reported = node.clone();
+            reported.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
+            reported
         })
         .collect();
-    cluster.tell_first(&told);
-    let named = told.iter().map(|node| TranslatedNode::Address(node.address.ip()));
+    cluster.tell_first(&reported);
+    let named = reported.iter().map(|node| TranslatedNode::Address(node.address.ip()));
     let address_translation = named.zip(reached.iter().map(|node| node.address)).collect();
     let options = CqlOptions { address_translation, ..cluster.options.clone() };
     let server = Server::open(options).await;
@@ -111,12 +111,12 @@ async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
 async fn nodes_behind_different_ports_are_reached_at_translated_addresses() {
     let mut cluster = ForgedCluster::start_on_ports(&[HERE, HERE, HERE], 3).await;
     let reached = cluster.nodes.clone();
-    let mut told = reached.clone();
-    for (n, node) in told.iter_mut().enumerate() {
+    let mut reported = reached.clone();
+    for (n, node) in reported.iter_mut().enumerate() {
         node.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
     }
-    cluster.tell_first(&told);
-    let named = told.iter().enumerate().map(|(n, node)| match n {
+    cluster.tell_first(&reported);
+    let named = reported.iter().enumerate().map(|(n, node)| match n {
         1 => TranslatedNode::HostId(node.host_id()),
         _ => TranslatedNode::Address(node.address.ip()),
     });

@@ -125,10 +125,10 @@ async fn a_bound_raised_during_a_trim_removes_nothing() {
     // Raised during the check of the list: between the first query and the second.
     let asked = AtomicBool::new(false);
     let asked_twice = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&asked_twice);
+    let reported = Arc::clone(&asked_twice);
     server.store.bound(Arc::new(move |_| {
         if asked.swap(true, Ordering::SeqCst) {
-            told.store(true, Ordering::SeqCst);
+            reported.store(true, Ordering::SeqCst);
             return Some((op.ttl, MaxItems::MAX));
         }
         Some((op.ttl, op.max_items?))

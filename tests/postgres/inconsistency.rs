@@ -78,8 +78,9 @@ fn a_broken_row_leaves_the_catalog_unchanged() {
         database.execute(UNCONSTRAINED).await;
         database.execute(&format!("UPDATE {}", set("{value_type}", "\"colour\""))).await;
         database.cut_connections().await;
-        let told = || node.handle.unavailable_reason().is_some_and(|reason| reason.contains("list_feature.definition"));
-        until("it says what is wrong", told).await;
+        let reported =
+            || node.handle.unavailable_reason().is_some_and(|reason| reason.contains("list_feature.definition"));
+        until("it says what is wrong", reported).await;
         assert_eq!(node.known_ttl("seen"), Some(60));
         database.execute(&format!("UPDATE {}", set("{value_type}", "\"string\""))).await;
         until("it has recovered", || node.handle.unavailable_reason().is_none()).await;

@@ -47,8 +47,8 @@ async fn assert_away(node: &Node, known: &str) {
         assert!(matches!(unknown, Err(ResolveError::Unavailable { .. })), "{unknown:?}");
         assert!(began.elapsed() < GIVEN_UP, "round {round}: {:?}", began.elapsed());
         // Without the store, and so without waiting for anything.
-        let told = node.resolve(known).now_or_never();
-        assert!(matches!(told, Some(Ok(_))), "{told:?}");
+        let reported = node.resolve(known).now_or_never();
+        assert!(matches!(reported, Some(Ok(_))), "{reported:?}");
     }
     assert!(node.handle.unavailable_reason().is_some());
 }

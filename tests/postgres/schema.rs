@@ -156,8 +156,8 @@ async fn a_newer_schema_is_refused_and_never_downgraded() {
     assert!(matches!(error, MigrateError::Refused(state) if state == newer));
     let error = store(&database.url).definitions().await.unwrap_err();
     assert!(error.to_string().contains(&format!("newer than this server's {NEWEST}")), "{error}");
-    let told = format!("run a newer liststore that supports version {}", NEWEST + 1);
-    assert!(error.to_string().contains(&told), "{error}");
+    let reported = format!("run a newer liststore that supports version {}", NEWEST + 1);
+    assert!(error.to_string().contains(&reported), "{error}");
 }
 
 /// A newer release migrated the database, and was then rolled back.

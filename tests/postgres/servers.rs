@@ -109,7 +109,7 @@ impl Node {
                 Err(ResolveError::Unavailable { .. }) if Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                told => return told,
+                reported => return reported,
             }
         }
     }

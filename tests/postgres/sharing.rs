@@ -178,7 +178,7 @@ async fn change_in_silence(database: &Database, name: &str, ttl_secs: u64) {
     database
         .execute(&format!(
             "WITH next AS (UPDATE metadata_revision SET revision = revision + 1 RETURNING revision), \
-                  told AS (INSERT INTO list_feature_history \
+                  reported AS (INSERT INTO list_feature_history \
                       (revision, changed_at_ns, changed_by, action, entity_type, name) \
                       SELECT revision, 0, 'somebody', 'update_feature', 'user', '{name}' FROM next) \
              UPDATE list_feature SET definition = \

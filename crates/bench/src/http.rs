@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_connections_are_told_apart() {
+    fn statuses_and_connections_are_distinguished() {
         let parse = |text: &str| match Http::parse(text.as_bytes()) {
             Ok(Parsed::Complete(answer)) => (answer.status, answer.keep_alive),
             other => panic!("{text}: {other:?}"),

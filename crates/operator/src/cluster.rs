@@ -84,16 +84,16 @@ impl Namespace {
 
     /// A pool that was deleted since has no status to write.
     pub async fn tell(&self, pool: &str, status: &PoolStatus) -> kube::Result<()> {
-        let told = json!({
+        let reported = json!({
             "apiVersion": "liststore.dev/v1alpha1",
             "kind": "ListActorPool",
             "metadata": {"name": pool},
             "status": status,
         });
         let parameters = PatchParams::apply(MANAGER).force();
-        match self.pools.patch_status(pool, &parameters, &Patch::Apply(&told)).await {
+        match self.pools.patch_status(pool, &parameters, &Patch::Apply(&reported)).await {
             Err(kube::Error::Api(problem)) if problem.is_not_found() => Ok(()),
-            told => told.map(|_| ()),
+            reported => reported.map(|_| ()),
         }
     }
 }

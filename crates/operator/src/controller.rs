@@ -142,7 +142,7 @@ impl Operator {
         let due = ready.into_iter().filter(|pod| resize.contains(&pod.name)).collect();
         let failed = self.resize(pool, due).await;
         join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
-        let is_busy = status.condition(READY).is_none_or(|told| told.status != "True");
+        let is_busy = status.condition(READY).is_none_or(|reported| reported.status != "True");
         Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
     }
 

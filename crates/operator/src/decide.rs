@@ -113,11 +113,11 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         _ => false,
     };
     let resize: Vec<_> = observed.pods.iter().filter(is_due).map(|pod| pod.name.clone()).collect();
-    let told = observed.pods.iter().filter_map(|pod| match pod.pool {
+    let reported = observed.pods.iter().filter_map(|pod| match pod.pool {
         PodPool::Has { actors, .. } => Some(actors),
         PodPool::Silent(_) => None,
     });
-    let at_size = told.clone().filter(|actors| *actors == spec.actors_per_pod).count();
+    let at_size = reported.clone().filter(|actors| *actors == spec.actors_per_pod).count();
     let (is_ready, reason, message) = match limit {
         Some(Limit::NoBudget) => (false, "BudgetTooSmall", too_small(spec)),
         _ => readiness(spec, deployment, observed, desired, at_size),
@@ -128,7 +128,7 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         ready_replicas: Some(deployment.ready),
         desired_replicas: Some(desired),
         selector: Some(deployment.selector.clone()),
-        actors: Some(told.fold(0, i32::saturating_add)),
+        actors: Some(reported.fold(0, i32::saturating_add)),
         pods_at_size: i32::try_from(at_size).ok(),
         conditions: vec![condition(look, READY, is_ready, reason, message)],
     };
@@ -239,7 +239,7 @@ fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: St
 
 /// Changes that people should notice without watching the conditions.
 fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
-    const TOLD: [(&str, &str, bool); 8] = [
+    const REPORTED: [(&str, &str, bool); 8] = [
         (READY, "AsWanted", false),
         (READY, "DeploymentMissing", true),
         (READY, "NotOptedIn", true),
@@ -254,7 +254,7 @@ fn changes(before: &PoolStatus, after: &PoolStatus) -> Vec<Notice> {
         let is_news = before.condition(kind).is_none_or(|before| before.reason != reason);
         is_news.then(|| Notice { is_warning, reason, note: after.message.clone() })
     };
-    TOLD.into_iter().filter_map(news).collect()
+    REPORTED.into_iter().filter_map(news).collect()
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ impl Pods {
     /// The state of a pod. It never fails, because a silent pod is a finding too.
     pub async fn ask(&self, target: &Target) -> PodPool {
         let request = Request::new(&get_pool::ROW, &[]).within(ASK_TIMEOUT);
-        let told = async {
+        let reported = async {
             let client = self.client(target).await?;
             client.ask::<Pool>(&request).await.map_err(|error| error.to_string())
         };
-        match told.await {
+        match reported.await {
             Ok(Pool { actors, resizing_to, .. }) => {
                 PodPool::Has { actors: i32::try_from(actors).unwrap_or(i32::MAX), is_resizing: resizing_to.is_some() }
             }
@@ -151,17 +151,17 @@ mod tests {
         let dir = scratch(&body.len().to_string());
         let (port, asked) = peer(body).await;
         let target = Target { address: "127.0.0.1".parse().unwrap(), port, server_name: None };
-        let told = Pods::new(Some(dir.join("token")), None).ask(&target).await;
+        let reported = Pods::new(Some(dir.join("token")), None).ask(&target).await;
         std::fs::remove_dir_all(dir).unwrap();
         let asked = asked.lock().unwrap().clone();
-        (told, asked)
+        (reported, asked)
     }
 
     #[tokio::test]
     async fn another_program_does_not_receive_the_key() {
         for body in ["{}", r#"{"status": "pass", "checks": {"item_store": "pass"}}"#, "hello"] {
-            let (told, asked) = asked_with_a_key(body).await;
-            assert!(matches!(told, PodPool::Silent(_)), "{told:?}");
+            let (reported, asked) = asked_with_a_key(body).await;
+            assert!(matches!(reported, PodPool::Silent(_)), "{reported:?}");
             assert!(asked.contains("GET /readyz") && !asked.to_lowercase().contains("authorization"), "{asked}");
         }
     }
@@ -245,8 +245,8 @@ mod tests {
         for (ca_file, name) in
             [(Some("other.pem"), lists), (None, lists), (Some("ca.pem"), other), (Some("ca.pem"), None)]
         {
-            let told = pods(ca_file).ask(&target(name)).await;
-            assert!(matches!(told, PodPool::Silent(_)), "{ca_file:?}, {name:?}: {told:?}");
+            let reported = pods(ca_file).ask(&target(name)).await;
+            assert!(matches!(reported, PodPool::Silent(_)), "{ca_file:?}, {name:?}: {reported:?}");
             pods(ca_file).resize(&target(name), 3).await.unwrap_err();
             assert_eq!(*asked.lock().unwrap(), "", "{ca_file:?}, {name:?}");
         }
@@ -256,8 +256,8 @@ mod tests {
         std::fs::copy(dir.join("other.pem"), dir.join("trusted.pem")).unwrap();
         assert!(matches!(pods.ask(&target(lists)).await, PodPool::Silent(_)));
         std::fs::copy(dir.join("ca.pem"), dir.join("trusted.pem")).unwrap();
-        let told = pods.ask(&target(lists)).await;
-        assert!(matches!(told, PodPool::Has { actors: 2, is_resizing: false }), "{told:?}");
+        let reported = pods.ask(&target(lists)).await;
+        assert!(matches!(reported, PodPool::Has { actors: 2, is_resizing: false }), "{reported:?}");
         let asked_for_it = asked.lock().unwrap().clone();
         let (first, second) = asked_for_it.split_once("GET /v1/pool").unwrap();
         assert!(first.starts_with("GET /readyz") && !first.to_lowercase().contains("authorization"), "{first}");

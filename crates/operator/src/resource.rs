@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn the_definition_in_k8s_equals_this_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../k8s/operator/crd.yaml");
-        let told = "is not what `liststore-operator crd` prints: write that there";
+        let reported = "is not what `liststore-operator crd` prints: write that there";
         let kept: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        assert_eq!(kept, serde_json::to_value(ListActorPool::crd()).unwrap(), "{path} {told}");
+        assert_eq!(kept, serde_json::to_value(ListActorPool::crd()).unwrap(), "{path} {reported}");
     }
 }

@@ -74,9 +74,12 @@ pub fn begin(address: &str, entity_type: &str) {
     // An answer may be lost although the write was made.
     let create = |path: &str, body: &Value| {
         let is_there = || {
-            let told = call(address, "POST", path, body);
-            assert!(told.as_ref().is_none_or(|(status, _)| matches!(status, 201 | 409 | 503 | 504)), "{told:?}");
-            matches!(told, Some((201 | 409, _)))
+            let reported = call(address, "POST", path, body);
+            assert!(
+                reported.as_ref().is_none_or(|(status, _)| matches!(status, 201 | 409 | 503 | 504)),
+                "{reported:?}"
+            );
+            matches!(reported, Some((201 | 409, _)))
         };
         until(is_there, "it is created");
     };

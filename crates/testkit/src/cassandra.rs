@@ -13,8 +13,8 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/cassand
 /// Runs the script, and returns its output.
 fn script(arguments: &[&str]) -> String {
     let output = Command::new(SCRIPT).args(arguments).stdin(Stdio::null()).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "scripts/cassandra {arguments:?} failed:\n{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scripts/cassandra {arguments:?} failed:\n{reported}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 

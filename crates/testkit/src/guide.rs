@@ -7,7 +7,7 @@ pub struct Step {
     pub method: String,
     pub path: String,
     pub body: Value,
-    pub told: Value,
+    pub reported: Value,
 }
 
 /// The code blocks of a page in a language.
@@ -20,7 +20,7 @@ pub fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 pub fn steps(page: &str, ago: impl Fn(u64) -> u64) -> Vec<Step> {
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());
-    let step = |(request, told): (&str, &str)| {
+    let step = |(request, reported): (&str, &str)| {
         let (line, body) = request.split_once('\n').unwrap_or((request, ""));
         let (method, path) = line.split_once(' ').unwrap();
         let mut body = body.to_owned();
@@ -29,15 +29,15 @@ pub fn steps(page: &str, ago: impl Fn(u64) -> u64) -> Vec<Step> {
             body = format!("{before}{}\"{after}", ago(secs.parse().unwrap()));
         }
         let body = if body.is_empty() { Value::Null } else { serde_json::from_str(&body).unwrap() };
-        let told = serde_json::from_str(&told.replace("[…]", "\"…\"")).unwrap();
-        Step { method: method.to_owned(), path: path.to_owned(), body, told }
+        let reported = serde_json::from_str(&reported.replace("[…]", "\"…\"")).unwrap();
+        Step { method: method.to_owned(), path: path.to_owned(), body, reported }
     };
     requests.into_iter().zip(answers).map(step).collect()
 }
 
 /// Whether an answer matches the page, where an ellipsis matches anything. Notes a page token.
-pub fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
-    match (answer, told) {
+pub fn is_as_documented(answer: &Value, reported: &Value, token: &mut String) -> bool {
+    match (answer, reported) {
         (_, Value::String(any)) if any == "…" => true,
         (Value::String(found), Value::String(wanted)) if wanted == "TOKEN" => {
             token.clone_from(found);
@@ -45,18 +45,21 @@ pub fn is_as_told(answer: &Value, told: &Value, token: &mut String) -> bool {
         }
         (Value::Object(found), Value::Object(wanted)) => {
             found.len() == wanted.len()
-                && wanted.iter().all(|(name, told)| found.get(name).is_some_and(|found| is_as_told(found, told, token)))
+                && wanted.iter().all(|(name, reported)| {
+                    found.get(name).is_some_and(|found| is_as_documented(found, reported, token))
+                })
         }
         (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, told)| is_as_told(found, told, token))
+            found.len() == wanted.len()
+                && found.iter().zip(wanted).all(|(found, reported)| is_as_documented(found, reported, token))
         }
         (found, wanted) => found == wanted,
     }
 }
 
 /// The same of a line of text.
-pub fn is_line_as_told(line: &str, told: &str) -> bool {
-    let mut parts = told.split('…');
+pub fn is_line_as_documented(line: &str, reported: &str) -> bool {
+    let mut parts = reported.split('…');
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };
     let parts: Vec<_> = parts.collect();
     for (n, part) in parts.iter().enumerate() {

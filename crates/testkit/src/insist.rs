@@ -13,7 +13,7 @@ pub async fn insist<T>(call: impl AsyncFn() -> Result<T, MetadataError>) -> Resu
             Err(error) if error.is_retryable() && !error.outcome_unknown() && Instant::now() < patience => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            told => return told,
+            reported => return reported,
         }
     }
 }

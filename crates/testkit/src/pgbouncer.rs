@@ -50,9 +50,9 @@ impl PgBouncer {
         let patience = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", own_port)).is_err() {
             if Instant::now() > patience {
-                let mut told = String::new();
-                fs::File::open(&log).unwrap().read_to_string(&mut told).unwrap();
-                panic!("pgbouncer does not listen:\n{told}");
+                let mut reported = String::new();
+                fs::File::open(&log).unwrap().read_to_string(&mut reported).unwrap();
+                panic!("pgbouncer does not listen:\n{reported}");
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

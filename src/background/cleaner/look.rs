@@ -46,8 +46,8 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
         for swap in found {
             match seen.what_to_do(&swap, look.number, Instant::now()) {
                 ToDo::Nothing => {}
-                ToDo::Mend => cleaner.swap(swap, false),
-                ToDo::MendAndForget => cleaner.swap(swap, true),
+                ToDo::Repair => cleaner.swap(swap, false),
+                ToDo::RepairAndForget => cleaner.swap(swap, true),
             }
         }
         if look.is_over() {
@@ -60,8 +60,8 @@ pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle,
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToDo {
     Nothing,
-    Mend,
-    MendAndForget,
+    Repair,
+    RepairAndForget,
 }
 
 /// The known swaps that may be in progress.
@@ -72,7 +72,7 @@ struct Seen(HashMap<SwapId, SeenSwap>);
 struct SeenSwap {
     since: Instant,
     /// The age at its next repair, while it is noted.
-    mended_at_age: Duration,
+    repaired_at_age: Duration,
     /// The last check that found it.
     met_by: u64,
 }
@@ -80,21 +80,21 @@ struct SeenSwap {
 impl Seen {
     fn what_to_do(&mut self, swap: &UnfinishedSwap, look: u64, now: Instant) -> ToDo {
         if !swap.is_recent || swap.entered_in.is_some() {
-            return ToDo::MendAndForget;
+            return ToDo::RepairAndForget;
         }
         let Self(known) = self;
         if known.len() >= SEEN_MAX && !known.contains_key(&swap.id) {
             return ToDo::Nothing;
         }
         let known =
-            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, mended_at_age: PATIENCE, met_by: look });
+            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, repaired_at_age: PATIENCE, met_by: look });
         known.met_by = look;
         let age = now.duration_since(known.since);
         if age >= FORGOTTEN_AFTER {
-            ToDo::MendAndForget
-        } else if age >= known.mended_at_age {
-            known.mended_at_age = 2 * age;
-            ToDo::Mend
+            ToDo::RepairAndForget
+        } else if age >= known.repaired_at_age {
+            known.repaired_at_age = 2 * age;
+            ToDo::Repair
         } else {
             ToDo::Nothing
         }
@@ -129,18 +129,18 @@ mod tests {
         let (mut seen, began) = (Seen::default(), Instant::now());
         let mut at = |secs: u64| seen.what_to_do(&swap(1, true), 1, began + Duration::from_secs(secs));
         assert_eq!([0, 1, 1, 2, 3, 4, 29].map(&mut at), {
-            use ToDo::{Mend, Nothing};
-            [Nothing, Mend, Nothing, Mend, Nothing, Mend, Mend]
+            use ToDo::{Nothing, Repair};
+            [Nothing, Repair, Nothing, Repair, Nothing, Repair, Repair]
         });
-        assert_eq!([30, 31].map(at), [ToDo::MendAndForget; 2]);
+        assert_eq!([30, 31].map(at), [ToDo::RepairAndForget; 2]);
     }
 
     #[test]
     fn finished_swaps_are_forgotten_at_once() {
         let (mut seen, now) = (Seen::default(), Instant::now());
-        assert_eq!(seen.what_to_do(&swap(1, false), 1, now), ToDo::MendAndForget);
+        assert_eq!(seen.what_to_do(&swap(1, false), 1, now), ToDo::RepairAndForget);
         let entered = UnfinishedSwap { entered_in: Some(Vec::new()), ..swap(2, true) };
-        assert_eq!(seen.what_to_do(&entered, 1, now), ToDo::MendAndForget);
+        assert_eq!(seen.what_to_do(&entered, 1, now), ToDo::RepairAndForget);
         assert!(seen.0.is_empty());
     }
 

@@ -56,7 +56,7 @@ impl CleanerMetrics {
         Ok(metrics)
     }
 
-    pub fn mended(&self, repair: Repair) {
+    pub fn repaired(&self, repair: Repair) {
         self.repairs.with_label_values(&[repair.as_str()]).inc();
     }
 

@@ -6,9 +6,9 @@
 //! one bag without harm.
 
 mod look;
-mod mend;
 mod metrics;
 mod queue;
+mod repair;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use prometheus::Registry;
 use tokio::time::sleep;
 
 use self::look::look_for_swaps;
-pub(super) use self::mend::{Mender, changed};
 use self::metrics::CleanerMetrics;
 use self::queue::{Due, Noted, Queue, Wrong};
+pub(super) use self::repair::{Repairer, changed};
 use super::insist::{RETRY_MAX, RETRY_MIN};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::domain::{EntityId, ListKey, Timestamp};
 use crate::items::{EntryChange, UnfinishedSwap};
 
 /// Repairs at one time.
-const MENDED_AT_ONCE: usize = 8;
+const REPAIRED_AT_ONCE: usize = 8;
 
 /// The handle that reports repairs to the Cleaner. Cheap to clone.
 #[derive(Clone)]
@@ -82,22 +82,22 @@ impl Cleaner {
         self.queue.has_much()
     }
 
-    /// Mends until it is dropped.
+    /// Repairs until it is dropped.
     pub async fn run(self, metadata: MetadataHandle, lists: ListPool) {
-        tokio::join!(look_for_swaps(&self, &metadata, &lists), self.mend(&metadata, &lists));
+        tokio::join!(look_for_swaps(&self, &metadata, &lists), self.repair(&metadata, &lists));
     }
 
-    async fn mend(&self, metadata: &MetadataHandle, lists: &ListPool) {
+    async fn repair(&self, metadata: &MetadataHandle, lists: &ListPool) {
         let (metadata, lists) = (metadata.clone(), lists.clone());
-        let mender = Mender { metadata, lists };
+        let repairer = Repairer { metadata, lists };
         let mut delay = RETRY_MIN;
         loop {
-            let dues = self.queue.next(MENDED_AT_ONCE).await;
-            let mended = join_all(dues.iter().map(|due| mender.mend(&due.what))).await;
+            let dues = self.queue.next(REPAIRED_AT_ONCE).await;
+            let repaired = join_all(dues.iter().map(|due| repairer.repair(&due.what))).await;
             let mut failed = Vec::new();
-            for (due, mended) in dues.into_iter().zip(mended) {
-                match mended {
-                    Ok(Some(repair)) => self.metrics.mended(repair),
+            for (due, repaired) in dues.into_iter().zip(repaired) {
+                match repaired {
+                    Ok(Some(repair)) => self.metrics.repaired(repair),
                     Ok(None) => {}
                     Err(error) => {
                         tracing::debug!(%error, "cannot repair index entries: retrying");

@@ -223,7 +223,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!(queue.next(9).await.len(), 2);
         assert_eq!(began.elapsed(), SOON);
-        assert_eq!(queue.lag(), SOON, "what is being mended lags, too");
+        assert_eq!(queue.lag(), SOON, "what is being repaired lags, too");
         queue.ended(Vec::new());
         assert_eq!((queue.len(), queue.lag()), (0, Duration::ZERO));
         assert!(queue.add(entry(1)));

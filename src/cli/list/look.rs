@@ -111,8 +111,8 @@ pub(super) async fn lookup(arguments: Lookup) -> Result<(), Failure> {
     let label = list.version.version.to_string();
     let version = feature.versions.iter().find(|version| version.version == label);
     if version.is_some_and(|version| version.properties.identity == IdentityKind::Item) {
-        let told = "has the identity item, so it has no members to look up: `liststore list contains` finds values";
-        return Err(Failure::failed(format!("the feature {} {told}", list.feature.id())));
+        let reported = "has the identity item, so it has no members to look up: `liststore list contains` finds values";
+        return Err(Failure::failed(format!("the feature {} {reported}", list.feature.id())));
     }
     let has_keys = version.is_none_or(|version| version.properties.identity == IdentityKind::Key);
     let texts: Vec<String> = match has_keys {

@@ -13,9 +13,9 @@ use super::health::gate::Gate;
 use super::health::watch::Watch;
 use super::health::write_clock::WriteClock;
 use super::notes::dense::Dense;
-use super::notes::mends::Mends;
 use super::notes::noted_buckets::NotedBuckets;
 use super::notes::overlong::Overlong;
+use super::notes::repairs::Repairs;
 use super::notes::to_sweep::ToSweep;
 use super::notes::wide::{WideLists, WideSample};
 use super::options::{Consistency, CqlOptions};
@@ -53,12 +53,12 @@ pub struct Core {
     pub swept: IntCounter,
     pub wide: Arc<WideLists>,
     pub wide_sample: WideSample,
-    pub mends: Mends,
+    pub repairs: Repairs,
     pub dense: Dense,
     /// How much narrower than a whole table the parts of walks over partitions are at present.
     pub walk_narrowed: AtomicU32,
     /// Counts repairs of sets, by kind.
-    pub mended: IntCounterVec,
+    pub repaired: IntCounterVec,
     /// Who this process is in the reverse entries of sets.
     pub writer: i32,
     bound_of: Arc<OnceLock<BoundOf>>,
@@ -103,10 +103,10 @@ impl Core {
             swept: shared.metrics.swept.clone(),
             wide: Arc::clone(&shared.metrics.wide),
             wide_sample: WideSample::default(),
-            mends: Mends::default(),
+            repairs: Repairs::default(),
             dense: Dense::default(),
             walk_narrowed: AtomicU32::default(),
-            mended: shared.metrics.mended.clone(),
+            repaired: shared.metrics.repaired.clone(),
             writer: shared.writer,
             bound_of: Arc::clone(&shared.bound_of),
             permits,

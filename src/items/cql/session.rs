@@ -19,7 +19,7 @@ use super::health::watch::Seen;
 use super::layouts::aggregate::aggregate;
 use super::layouts::bags::unfinished::Noted;
 use super::layouts::bags::{self, unfinished};
-use super::layouts::entities::{self, Told};
+use super::layouts::entities::{self, Reported};
 use super::layouts::layout::{last_shown, page};
 use super::layouts::{members, operations};
 use super::partitions::driver::Cluster;
@@ -43,7 +43,7 @@ pub struct CqlSession {
     core: Arc<Core>,
     lookout: AbortHandle,
     trims: AbortHandle,
-    mends: AbortHandle,
+    repairs: AbortHandle,
     wide_looks: AbortHandle,
     sweeps: AbortHandle,
     node_clocks: AbortHandle,
@@ -53,7 +53,7 @@ impl Drop for CqlSession {
     fn drop(&mut self) {
         self.lookout.abort();
         self.trims.abort();
-        self.mends.abort();
+        self.repairs.abort();
         self.wide_looks.abort();
         self.sweeps.abort();
         self.node_clocks.abort();
@@ -70,13 +70,13 @@ impl CqlSession {
         core.watch.opened(Arc::downgrade(&(Arc::clone(&seen) as Arc<dyn Seen>)));
         let lookout = tokio::spawn(lookout::look_out(seen)).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
-        let mends = tokio::spawn(members::mend(Arc::clone(&core))).abort_handle();
+        let repairs = tokio::spawn(members::repair(Arc::clone(&core))).abort_handle();
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
         let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
         let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core), cluster)).abort_handle();
         // So the first removal need not do it. A defect of the index is logged already.
         let _ = core.prepare_search(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims, mends, wide_looks, sweeps, node_clocks })
+        Ok(Self { core, lookout, trims, repairs, wide_looks, sweeps, node_clocks })
     }
 
     /// Runs a read to its end, even without a waiting caller.
@@ -244,10 +244,12 @@ impl ItemSession for CqlSession {
     ) -> Result<EntityPage, StoreError> {
         self.core.admit()?;
         // The caller reads each bag.
-        let told = if feature_key.holds_bags() { Told::All } else { Told::Visible };
+        let reported = if feature_key.holds_bags() { Reported::All } else { Reported::Visible };
         let (op, feature_key, from) = (*op, feature_key.clone(), from.cloned());
-        self.read(|core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit, told).await })
-            .await
+        self.read(
+            |core| async move { entities::entities(&core, &op, &feature_key, from.as_ref(), limit, reported).await },
+        )
+        .await
     }
 
     async fn remove_all(&self, op: &OpContext, list: &ListKey) -> Result<(), StoreError> {

@@ -361,18 +361,21 @@ mod tests {
         for (entity_type, name) in names.iter().rev() {
             packed.insert(&feature(entity_type, name));
         }
-        let told = |features: Vec<Feature>| -> Vec<_> {
+        let reported = |features: Vec<Feature>| -> Vec<_> {
             let name = |feature: Feature| (feature.id.entity_type.to_string(), feature.id.name.to_string());
             features.into_iter().map(name).collect()
         };
         let of = |names: &[(&str, &str)]| -> Vec<_> {
             names.iter().map(|(entity_type, name)| ((*entity_type).to_owned(), (*name).to_owned())).collect()
         };
-        assert_eq!(told(packed.iter().map(Result::unwrap).collect()), of(&names));
-        assert_eq!(told(packed.of_type(&EntityType::new("a").unwrap()).map(Result::unwrap).collect()), of(&names[..3]));
+        assert_eq!(reported(packed.iter().map(Result::unwrap).collect()), of(&names));
+        assert_eq!(
+            reported(packed.of_type(&EntityType::new("a").unwrap()).map(Result::unwrap).collect()),
+            of(&names[..3])
+        );
         let page = |filter: &FeatureFilter, after: Option<&FeatureId>, size| {
             let page = packed.page(filter, after, Limit::of_page(size).unwrap()).unwrap();
-            (told(page.entries), page.more)
+            (reported(page.entries), page.more)
         };
         let all = FeatureFilter::default();
         assert_eq!(page(&all, None, 2), (of(&names[1..3]), true));

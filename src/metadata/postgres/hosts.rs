@@ -135,8 +135,9 @@ impl Hosts {
         let error = match problems.as_slice() {
             [(host, error)] => of_host(host, error.clone()),
             several => {
-                let told: Vec<_> = several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
-                unavailable(format!("no server accepts writes: {}", told.join("; ")))
+                let reported: Vec<_> =
+                    several.iter().map(|(host, error)| format!("{host}: {}", error.reason())).collect();
+                unavailable(format!("no server accepts writes: {}", reported.join("; ")))
             }
         };
         Err(Unconnected { error, is_slow })

@@ -88,13 +88,13 @@ impl Listener {
             state.next_poll = Instant::now() + self.poll_interval;
             return News::Missed;
         };
-        let told = loop {
+        let reported = loop {
             let suspected = async {
                 sleep_until(state.next_look).await;
                 connections.suspected().await;
             };
             tokio::select! {
-                told = timeout_at(state.next_poll, listener.try_recv()) => match told {
+                reported = timeout_at(state.next_poll, listener.try_recv()) => match reported {
                     Ok(Ok(Some(_))) => {
                         self.metrics.notifications.inc();
                         while listener.next_buffered().is_some() {
@@ -119,7 +119,7 @@ impl Listener {
                 }
             }
         };
-        if let Err(error) = told {
+        if let Err(error) = reported {
             tracing::debug!(%error, "stopped listening for definition changes");
             self.metrics.connected.set(0);
             state.listener = None;

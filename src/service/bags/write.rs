@@ -153,7 +153,7 @@ impl Service {
             let swap = BagSwap { before: stamp, row, after: BagAfter::from(after.clone()), entries, entered_in };
             let swapped = lists.swap_bag(list.clone(), ttl, swap, deadline).await;
             let changed = || entry_changes(indexes.iter(), &entity.entity_id, before.as_ref(), after.as_ref());
-            match swapped.inspect_err(|error| self.mend_after(error, &list, || changed().unwrap_or_default()))? {
+            match swapped.inspect_err(|error| self.repair_after(error, &list, || changed().unwrap_or_default()))? {
                 Swapped::Lost if Instant::now() < deadline => {}
                 Swapped::Lost => return Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
                 Swapped::Done => {
@@ -181,7 +181,7 @@ impl Service {
     }
 
     /// If a bag may have been swapped without its entries, reports it to the Cleaner.
-    fn mend_after(&self, error: &ListError, bag: &ListKey, changes: impl FnOnce() -> Vec<EntryChange>) {
+    fn repair_after(&self, error: &ListError, bag: &ListKey, changes: impl FnOnce() -> Vec<EntryChange>) {
         if error.outcome_unknown() {
             self.cleaner.bag(bag.clone(), changes());
         }

@@ -36,13 +36,13 @@ pub async fn entries_are_added_and_removed_with_their_bag(backend: &dyn Backend)
     // Entries may change without their bag: this repairs errors.
     bag.put(None, -7, "{}").await;
     let op = bag.probe.op();
-    let mended = |before| {
+    let repaired = |before| {
         let entries = vec![change("oslo", &[], &[(1, "u-1")])];
         BagSwap { before: Some(bag.probe.at(before)), after: BagAfter::Same, entries, row: None, entered_in: None }
     };
-    assert_eq!(bag.swap_at(&op, mended(-6)).await, Swapped::Lost);
+    assert_eq!(bag.swap_at(&op, repaired(-6)).await, Swapped::Lost);
     assert_eq!(bag.entries_now("oslo").await, []);
-    assert_eq!(bag.swap_at(&op, mended(-7)).await, Swapped::Done);
+    assert_eq!(bag.swap_at(&op, repaired(-7)).await, Swapped::Done);
     assert_eq!((bag.now().await, bag.entries_now("oslo").await), (some(-7, "{}"), shown(&[(1, "u-1")])));
 }
 

@@ -298,12 +298,12 @@ pub async fn a_walk_returns_the_contents_of_bags(backend: &dyn Backend) {
     bag.of("gone").put(None, -9, "{}").await;
     assert_eq!(bag.of("gone").swap(Some(-9), None, Vec::new()).await, Swapped::Done);
     for limit in [1, 3, 20, 21] {
-        let (mut met, mut told, mut from) = (BTreeMap::new(), 0, None);
+        let (mut met, mut reported, mut from) = (BTreeMap::new(), 0, None);
         loop {
             let (op, key) = (bag.probe.op(), &bag.probe.list.feature_key);
             let BagPage { bags, next } = bag.probe.session.bags(&op, key, from.as_ref(), limit).await.unwrap();
             assert!(bags.len() <= limit && (next.is_none() || next != from), "a walk goes on, {limit} at a time");
-            told += bags.len();
+            reported += bags.len();
             met.extend(bags.into_iter().map(|(entity, found)| {
                 let document = String::from_utf8(found.value.to_vec()).unwrap();
                 (entity.to_string(), (bag.probe.offset_of(&found), document))
@@ -313,7 +313,7 @@ pub async fn a_walk_returns_the_contents_of_bags(backend: &dyn Backend) {
                 break;
             }
         }
-        assert!((told, &met) == (expected.len(), &expected), "limit {limit}");
+        assert!((reported, &met) == (expected.len(), &expected), "limit {limit}");
     }
 }
 

@@ -141,10 +141,10 @@ pub async fn random_operations_show_items_that_were_never_beyond_the_bound(backe
     let feature_key = fresh_feature_key();
     let probe = Probe::open(backend).await;
     let bound = Arc::new(Mutex::new(Retention::from(probe.ttl)));
-    let told = Arc::clone(&bound);
+    let reported = Arc::clone(&bound);
     if let Some(reclaim) = Arc::clone(&probe.store).abilities().reclaim {
         reclaim.bound(Arc::new(move |_| {
-            let Retention { ttl, max_items } = *told.lock().unwrap();
+            let Retention { ttl, max_items } = *reported.lock().unwrap();
             Some((ttl, max_items?))
         }));
     }

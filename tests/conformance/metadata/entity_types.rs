@@ -6,7 +6,7 @@ use liststore::metadata::{Action, Calls, FeatureFilter, FeaturePatch, MetadataEr
 use liststore::wire::Annotations;
 
 use super::MetadataBackend;
-use super::keys::told;
+use super::keys::reported;
 use super::sample::*;
 
 pub fn bags(entity_type: &str) -> FeatureId {
@@ -67,8 +67,8 @@ pub async fn an_entity_type_created_again_has_new_bags(backend: &dyn MetadataBac
         store.delete_feature(&created.id, ANY, by("deleter")).await.unwrap();
     }
     let generations = store.generations(&bags("user").entity_type).await.unwrap();
-    let told: Vec<_> = generations.iter().map(|last| (last.id.to_string(), last.generation.as_u64())).collect();
-    assert_eq!(told, [("user".to_owned(), 3), ("user.seen".to_owned(), 1)]);
+    let reported: Vec<_> = generations.iter().map(|last| (last.id.to_string(), last.generation.as_u64())).collect();
+    assert_eq!(reported, [("user".to_owned(), 3), ("user.seen".to_owned(), 1)]);
 }
 
 pub async fn entity_types_and_features_are_listed_separately(backend: &dyn MetadataBackend) {
@@ -113,7 +113,7 @@ pub async fn every_change_of_an_entity_type_is_in_the_history(backend: &dyn Meta
     assert_eq!((after["ttl"].as_str(), history[1].before.clone()), (Some("5s"), history[2].after.clone()));
     let of_type = AuditFilter { target: Some("user".to_owned()), ..AuditFilter::default() };
     let expected = ["delete_entity_type user", "update_entity_type user", "create_entity_type user"];
-    assert_eq!(told(&store, &of_type).await, expected);
+    assert_eq!(reported(&store, &of_type).await, expected);
     let seen = AuditFilter { target: Some("user.seen".to_owned()), ..AuditFilter::default() };
-    assert_eq!(told(&store, &seen).await, ["create_feature user.seen"]);
+    assert_eq!(reported(&store, &seen).await, ["create_feature user.seen"]);
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{BagIndex, BagOutcome, BagRequest, BagState, Condition, FoundBag, Properties};
-use crate::calls::{Told, Wire, nanos, segment, with_parameters};
+use crate::calls::{Reported, Wire, nanos, segment, with_parameters};
 use crate::history::{Order, Outcome};
 use crate::http::{Answer, Connection, Endpoint, Trouble};
 
@@ -94,7 +94,7 @@ pub fn refusal(status: u16, code: &str) -> Option<Outcome> {
 type Error = Box<dyn std::error::Error>;
 
 /// The outcome of an answer with a 2xx status, with the token of the next page of a walk.
-pub fn success(request: &BagRequest, answer: &Answer) -> Result<Told, Error> {
+pub fn success(request: &BagRequest, answer: &Answer) -> Result<Reported, Error> {
     let status = answer.status.as_u16();
     let is_expected = match request {
         BagRequest::Put { .. } => matches!(status, 200 | 201),

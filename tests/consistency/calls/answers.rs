@@ -102,7 +102,7 @@ pub fn outcome(request: &Request, exchanged: Result<Answer, Trouble>) -> (Outcom
         };
     }
     match success(request, &answer) {
-        Ok(told) => told,
+        Ok(reported) => reported,
         Err(error) => forbidden(&error),
     }
 }
@@ -128,9 +128,9 @@ pub fn refusal(request: &Request, problem: &WireProblem) -> Option<Outcome> {
     }
 }
 
-pub type Told = (Outcome, Option<String>);
+pub type Reported = (Outcome, Option<String>);
 
-fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::error::Error>> {
+fn success(request: &Request, answer: &Answer) -> Result<Reported, Box<dyn std::error::Error>> {
     let expect = |status: u16| match answer.status.as_u16() {
         found if found == status => Ok(()),
         found => Err(format!("expected {status} instead of {found}")),
@@ -196,7 +196,7 @@ fn success(request: &Request, answer: &Answer) -> Result<Told, Box<dyn std::erro
 }
 
 /// A page, with the token for the next one.
-pub fn page(body: &[u8]) -> Result<Told, Box<dyn std::error::Error>> {
+pub fn page(body: &[u8]) -> Result<Reported, Box<dyn std::error::Error>> {
     let WirePage { items, next_page_token } = serde_json::from_slice(body)?;
     let items = items.into_iter().map(read_item).collect::<Result<_, _>>()?;
     Ok((Outcome::Page { items, more: next_page_token.is_some() }, next_page_token))

@@ -6,6 +6,6 @@ mod requests;
 mod times;
 
 pub use aggregates::{aggregate_json, aggregated};
-pub use answers::{Told, WireProblem, added, outcome, page, refusal};
+pub use answers::{Reported, WireProblem, added, outcome, page, refusal};
 pub use requests::{ENTITY_TYPE, Wire, items_json, segment, wire, with_parameters};
 pub use times::{nanos, timestamp_json};

@@ -24,21 +24,22 @@ const CLOCK_TOLERANCE: u64 = NANOS_PER_SEC;
 
 /// What every answer has to fit, of a list of any kind.
 pub fn check_shape(history: &History, expiry: &Expiry<'_>, call: &Call) -> Fits {
-    let (Request::Aggregate { list, windows: asked, .. }, Outcome::Aggregated(told)) = (&call.request, &call.outcome)
+    let (Request::Aggregate { list, windows: asked, .. }, Outcome::Aggregated(reported)) =
+        (&call.request, &call.outcome)
     else {
         return Ok(());
     };
     let value_type = history.value_type(list).map_err(|error| (AGREE, error))?;
-    if asked.len() != told.windows.len() {
-        return Err((AGREE, format!("{} windows for {}", told.windows.len(), asked.len())));
+    if asked.len() != reported.windows.len() {
+        return Err((AGREE, format!("{} windows for {}", reported.windows.len(), asked.len())));
     }
     let (low, high) = history.wall(call.from, call.to);
-    if !(low.saturating_sub(CLOCK_TOLERANCE)..=high.saturating_add(CLOCK_TOLERANCE)).contains(&told.as_of) {
-        return Err(("bounds are kept", format!("as of {}, and not {low} to {high}", told.as_of)));
+    if !(low.saturating_sub(CLOCK_TOLERANCE)..=high.saturating_add(CLOCK_TOLERANCE)).contains(&reported.as_of) {
+        return Err(("bounds are kept", format!("as of {}, and not {low} to {high}", reported.as_of)));
     }
-    for (asked, window) in asked.iter().zip(&told.windows) {
-        check_bounds(told.as_of, asked, window)?;
-        check_reason(expiry, (list, call), told, window)?;
+    for (asked, window) in asked.iter().zip(&reported.windows) {
+        check_bounds(reported.as_of, asked, window)?;
+        check_reason(expiry, (list, call), reported, window)?;
         window.parts().try_for_each(|results| check_functions(value_type, results))?;
         match &window.groups {
             Some(groups) => check_groups(value_type, groups)?,
@@ -46,7 +47,7 @@ pub fn check_shape(history: &History, expiry: &Expiry<'_>, call: &Call) -> Fits 
             None => {}
         }
     }
-    check_read(history, list, told)
+    check_read(history, list, reported)
 }
 
 fn check_bounds(as_of: u64, asked: &AskedWindow, window: &Aggregated) -> Fits {
@@ -60,10 +61,15 @@ fn check_bounds(as_of: u64, asked: &AskedWindow, window: &Aggregated) -> Fits {
 
 /// A window that begins before the oldest visible moment lacks items for the TTL, next to any other reason. A bound of
 /// items is a reason only if it was reached.
-fn check_reason(expiry: &Expiry<'_>, (list, call): (&ListName, &Call), told: &Aggregates, window: &Aggregated) -> Fits {
+fn check_reason(
+    expiry: &Expiry<'_>,
+    (list, call): (&ListName, &Call),
+    reported: &Aggregates,
+    window: &Aggregated,
+) -> Fits {
     // An item at the beginning of the window would expire then.
     let (least, most) = expiry.expiry(&list.version, window.min, call.from, call.to);
-    let Aggregates { as_of, items_read, .. } = told;
+    let Aggregates { as_of, items_read, .. } = reported;
     let history = expiry.history();
     let fits = match (window.reason, history.special.get(&list.version.feature)) {
         (Some(Reason::Ttl), _) => least <= *as_of,
@@ -79,8 +85,8 @@ fn check_reason(expiry: &Expiry<'_>, (list, call): (&ListName, &Call), told: &Ag
 
 /// A call reads all items of its windows, and of one window no others. Of a list that shows only a part of its items,
 /// it also reads all newer items.
-fn check_read(history: &History, list: &ListName, told: &Aggregates) -> Fits {
-    let Aggregates { windows, items_read, .. } = told;
+fn check_read(history: &History, list: &ListName, reported: &Aggregates) -> Fits {
+    let Aggregates { windows, items_read, .. } = reported;
     if *items_read > history.items_max() {
         return Err((COMPLETE, format!("{items_read} items read, and not at most {}", history.items_max())));
     }
@@ -135,10 +141,10 @@ fn check_functions(value_type: ValueType, results: &Results) -> Fits {
 }
 
 /// What an answer of a plain list has to fit.
-pub fn check(story: &Story<'_>, call: &Call, told: &Aggregates) -> Fits {
+pub fn check(story: &Story<'_>, call: &Call, reported: &Aggregates) -> Fits {
     let mut shown: HashMap<usize, bool> = HashMap::new();
-    for window in &told.windows {
-        let counted = story.counted(window, told.items_read);
+    for window in &reported.windows {
+        let counted = story.counted(window, reported.items_read);
         for (value, count) in &window.results.values {
             let places = counted.iter().find(|counted| counted.value == value).map(|counted| &counted.places);
             let was_added = |place: &&usize| story.items[**place].adds.iter().any(|add| add.from <= call.to);

@@ -94,10 +94,10 @@ impl<'a> Bounded<'a> {
             {
                 violations.extend(self.check_page(index, call, items, *more)?);
             }
-            if let Outcome::Aggregated(told) = &call.outcome {
+            if let Outcome::Aggregated(reported) = &call.outcome {
                 let shape = aggregates::check_shape(self.history, expiry, call);
                 violations.extend(shape.err().map(|(promise, detail)| Violation::new(promise, detail, [index])));
-                violations.extend(self.check_aggregates(index, call, told)?);
+                violations.extend(self.check_aggregates(index, call, reported)?);
             }
         }
         Ok(violations)
@@ -105,9 +105,9 @@ impl<'a> Bounded<'a> {
 
     /// Judges the windows of an answer. One that has room for all items of the list is a page of it, and shows what the
     /// others must have.
-    fn check_aggregates(&self, index: usize, call: &Call, told: &Aggregates) -> Result<Vec<Violation>, String> {
-        let (mut shown, mut violations) = (Vec::with_capacity(told.windows.len()), Vec::new());
-        for window in &told.windows {
+    fn check_aggregates(&self, index: usize, call: &Call, reported: &Aggregates) -> Result<Vec<Violation>, String> {
+        let (mut shown, mut violations) = (Vec::with_capacity(reported.windows.len()), Vec::new());
+        for window in &reported.windows {
             match self.items_of(window)? {
                 Ok(items) => shown.push((window, items)),
                 Err((promise, detail)) => violations.push(Violation::new(promise, detail, [index])),

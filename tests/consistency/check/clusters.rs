@@ -34,10 +34,10 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
         Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect }
     };
     for look in &story.looks {
-        match told(story, &homes, clusters.len(), look, &history.calls[look.call]) {
-            Ok(told) => {
+        match reported(story, &homes, clusters.len(), look, &history.calls[look.call]) {
+            Ok(reported) => {
                 let mut effects: Vec<Effect> =
-                    told.into_iter().map(|(covered, seen)| Effect::tells(covered, seen)).collect();
+                    reported.into_iter().map(|(covered, seen)| Effect::tells(covered, seen)).collect();
                 // Items that share a value are of one cluster.
                 for (places, count) in &look.some {
                     let shares =
@@ -168,14 +168,14 @@ fn adds(history: &History, story: &Story<'_>, cells: &[Vec<usize>]) -> Vec<Step>
 }
 
 /// The result of a page for each cluster: the bits that it covers, and the visible ones.
-fn told(
+fn reported(
     story: &Story<'_>,
     homes: &[Home],
     clusters: usize,
     look: &Look,
     call: &Call,
 ) -> Result<Vec<(u64, u64)>, Violation> {
-    let mut told = vec![(0, 0); clusters];
+    let mut reported = vec![(0, 0); clusters];
     for place in look.covered.iter().copied() {
         let there = look.seen[place];
         match (story.sight(place, call), there) {
@@ -187,7 +187,7 @@ fn told(
             (Sight::Visible | Sight::Unsure, true) | (Sight::Visible, false) => {}
         }
         let home = homes[place];
-        let (covered, seen) = &mut told[home.cluster];
+        let (covered, seen) = &mut reported[home.cluster];
         if *covered & home.bit != 0 && (*seen & home.bit != 0) != there {
             let item = &story.items[place];
             let adds = item.adds.iter().map(|add| add.call);
@@ -203,7 +203,7 @@ fn told(
             *seen |= home.bit;
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Divides the list's items into clusters, and these into cells.

@@ -29,10 +29,10 @@ pub fn check(
             let fits = |least: u64, most: u64| if *exact { (least..=most).contains(count) } else { most > limit };
             judged(&counted, index, call, promises, *count, fits)
         }
-        (_, Outcome::Aggregated(told)) => {
+        (_, Outcome::Aggregated(reported)) => {
             let counts = Counts { story, windows, index, call, promises };
-            let of_windows = told.windows.iter().find_map(|window| counts.check_window(told, window));
-            of_windows.or_else(|| counts.check_read(told))
+            let of_windows = reported.windows.iter().find_map(|window| counts.check_window(reported, window));
+            of_windows.or_else(|| counts.check_read(reported))
         }
         (request, Outcome::Removed(count)) if promises == Promises::Quorum || is_between(request) => {
             // The reason of a removal does not affect its count.
@@ -71,14 +71,14 @@ impl Counts<'_> {
 
     /// Judges the count of all items of a window, the count of skipped items, and the count of each value whose items
     /// are not clear. Of a window that may lack items, nothing has to be there.
-    fn check_window(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
-        let is_cut = window.is_cut(told.items_read, self.story.items_max());
+    fn check_window(&self, reported: &Aggregates, window: &Aggregated) -> Option<Violation> {
+        let is_cut = window.is_cut(reported.items_read, self.story.items_max());
         let fits = |count: u64| move |least: u64, most: u64| (is_cut || least <= count) && count <= most;
         let between = || self.story.between(Some(window.min), Some(window.max));
         let (counts, skips): (Vec<usize>, Vec<usize>) =
             between().partition(|place| window.counts(&self.story.items[*place].item.value));
         let of_values = || {
-            let counted = self.story.counted(window, told.items_read).into_iter();
+            let counted = self.story.counted(window, reported.items_read).into_iter();
             let mut unclear = counted.filter(|counted| counted.is_clear().is_none());
             unclear.find_map(|counted| self.judged(counted.places, counted.count, fits(counted.count)))
         };
@@ -86,18 +86,18 @@ impl Counts<'_> {
         self.judged(counts, count, fits(count))
             .or_else(|| self.judged(skips, skipped, fits(skipped)))
             .or_else(of_values)
-            .or_else(|| self.check_end(told, window))
+            .or_else(|| self.check_end(reported, window))
     }
 
     /// Judges where the answer ended. All items of a complete window were read, and more than were read are in a window
     /// that lacks some for their number. Newer ones than a window were read before it. The items of the only window are
     /// all that were read.
-    fn check_end(&self, told: &Aggregates, window: &Aggregated) -> Option<Violation> {
-        let ceiling = told.windows.iter().map(|window| window.max).max();
+    fn check_end(&self, reported: &Aggregates, window: &Aggregated) -> Option<Violation> {
+        let ceiling = reported.windows.iter().map(|window| window.max).max();
         let from_window_on = self.story.between(Some(window.min), ceiling);
-        let read = told.items_read;
+        let read = reported.items_read;
         let violation = match window.reason {
-            None if told.windows.len() > 1 => self.judged(from_window_on, read, |least, _| least <= read),
+            None if reported.windows.len() > 1 => self.judged(from_window_on, read, |least, _| least <= read),
             Some(Reason::ItemsMax) => self.judged(from_window_on, read, |_, most| most > read),
             None | Some(Reason::Ttl | Reason::MaxItems) => None,
         };
@@ -106,13 +106,13 @@ impl Counts<'_> {
 
     /// Judges how many items were read: all from the first beginning of a window to the last end of one, if there was
     /// no bound.
-    fn check_read(&self, told: &Aggregates) -> Option<Violation> {
-        if told.windows.len() == 1 {
+    fn check_read(&self, reported: &Aggregates) -> Option<Violation> {
+        if reported.windows.len() == 1 {
             return None;
         }
-        let floor = told.windows.iter().map(|window| window.min).min();
-        let ceiling = told.windows.iter().map(|window| window.max).max();
-        let read = told.items_read;
+        let floor = reported.windows.iter().map(|window| window.min).min();
+        let ceiling = reported.windows.iter().map(|window| window.max).max();
+        let read = reported.items_read;
         let is_bound = read >= self.story.items_max();
         let fits = |least: u64, most: u64| (is_bound || least <= read) && read <= most;
         self.judged(self.story.between(floor, ceiling), read, fits)

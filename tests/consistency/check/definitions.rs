@@ -137,15 +137,15 @@ fn existence_effect(bits: &Bits<'_>, side: Side, call: &Call) -> Option<Effect> 
         (_, Outcome::FeatureNotFound) => Some(Effect::tells(FEATURE, 0)),
         (_, Outcome::VersionNotFound) => Some(Effect::tells(FEATURE | bit, FEATURE)),
         (_, Outcome::Exists) => Some(Effect::tells(bit, bit)),
-        (Request::CreateFeature { .. }, _) if happened => Some(Effect { told: bit, set: bit, ..Effect::default() }),
+        (Request::CreateFeature { .. }, _) if happened => Some(Effect { reported: bit, set: bit, ..Effect::default() }),
         (Request::CreateVersion { .. }, _) if happened => {
-            Some(Effect { told: FEATURE | bit, told_set: FEATURE, set: bit, ..Effect::default() })
+            Some(Effect { reported: FEATURE | bit, reported_set: FEATURE, set: bit, ..Effect::default() })
         }
         (Request::DeleteFeature { .. }, _) if happened => {
-            Some(Effect { told: FEATURE, told_set: FEATURE, clear: u64::MAX, ..Effect::default() })
+            Some(Effect { reported: FEATURE, reported_set: FEATURE, clear: u64::MAX, ..Effect::default() })
         }
         (Request::DeleteVersion { .. }, _) if happened => {
-            Some(Effect { told: bit, told_set: bit, clear: bit, ..Effect::default() })
+            Some(Effect { reported: bit, reported_set: bit, clear: bit, ..Effect::default() })
         }
         (
             _,

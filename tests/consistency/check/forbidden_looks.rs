@@ -32,12 +32,12 @@ impl Script {
     }
 
     /// `a@5 b` states that the newest "a" is at 5 ns, and that there is no "b".
-    fn contains(self, span: Span, told: &str) -> Self {
-        let told = told.split_whitespace().map(|text| match text.split_once('@') {
+    fn contains(self, span: Span, reported: &str) -> Self {
+        let reported = reported.split_whitespace().map(|text| match text.split_once('@') {
             Some((value, _)) => (format!("{value:?}"), Some(moment(text))),
             None => (format!("{text:?}"), None),
         });
-        let (values, newest) = told.unzip();
+        let (values, newest) = reported.unzip();
         let request = Request::Contains { list: list(), min: None, max: None, values };
         self.call(span, request, Outcome::Contained(newest))
     }
@@ -181,7 +181,8 @@ pub const CASES: &[Case] = &[
         script("a: a a", "a*2: a a").forbidden(ITEM);
     }),
     ("aggregates_that_disagree", || {
-        let script = |told: &[Aggregated]| Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), told.to_vec());
+        let script =
+            |reported: &[Aggregated]| Script::new().add((0, 1), "a@1 b@2").aggregated((2, 3), reported.to_vec());
         let of = |text: &str| aggregated(1, 2, text);
         script(&[of("a b: a b"), of("a b: a b")]).allowed();
         let with = |results: Results| Aggregated { results, ..of("") };
@@ -288,10 +289,10 @@ pub const CASES: &[Case] = &[
     }),
     ("an_aggregate_of_other_bounds", || {
         let mut script = Script::new().add((0, 1), "a@1").aggregate((2, 3), &[(1, 2, "a: a a")]);
-        let Some(Outcome::Aggregated(told)) = script.history.calls.last_mut().map(|call| &mut call.outcome) else {
+        let Some(Outcome::Aggregated(reported)) = script.history.calls.last_mut().map(|call| &mut call.outcome) else {
             panic!("a call is needed")
         };
-        told.windows[0].max += 1;
+        reported.windows[0].max += 1;
         script.forbidden("bounds are kept");
     }),
     ("items_are_removed_and_no_others", || {

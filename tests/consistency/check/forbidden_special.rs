@@ -59,7 +59,8 @@ pub const CASES: &[Case] = &[
         looked_up.get((4, 5), "b@2 a@1").forbidden(MEMBER);
     }),
     ("aggregates_of_a_set", || {
-        let counted = |told: &str| set().add((0, 1), "a@1 b@2").add((2, 3), "a@5").aggregate((4, 5), &[(0, 9, told)]);
+        let counted =
+            |reported: &str| set().add((0, 1), "a@1 b@2").add((2, 3), "a@5").aggregate((4, 5), &[(0, 9, reported)]);
         counted("a b: b a").allowed();
         counted("a: a a").forbidden(MEMBER);
         counted("a*2 b: a a").forbidden(ONCE);
@@ -70,8 +71,8 @@ pub const CASES: &[Case] = &[
         lacks.forbidden(COMPLETE);
     }),
     ("aggregates_of_a_part_of_a_set", || {
-        let counted = |min: u64, max: u64, told: &str| {
-            set().add((0, 1), "a@2").add((2, 3), "a@5").aggregate((4, 5), &[(min, max, told)])
+        let counted = |min: u64, max: u64, reported: &str| {
+            set().add((0, 1), "a@2").add((2, 3), "a@5").aggregate((4, 5), &[(min, max, reported)])
         };
         counted(0, 4, "").allowed();
         counted(6, 9, "").allowed();
@@ -83,8 +84,8 @@ pub const CASES: &[Case] = &[
         counted(3, 9, "").forbidden(MEMBER);
     }),
     ("aggregates_of_a_bounded_list", || {
-        let counted = |told: &str| {
-            let window = Aggregated { reason: Some(Reason::MaxItems), ..aggregated(0, 9, told) };
+        let counted = |reported: &str| {
+            let window = Aggregated { reason: Some(Reason::MaxItems), ..aggregated(0, 9, reported) };
             of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregated((2, 3), vec![window])
         };
         counted("b c: b c").allowed();
@@ -96,16 +97,16 @@ pub const CASES: &[Case] = &[
     }),
     ("aggregates_of_a_part_of_a_bounded_list", || {
         let counted =
-            |told: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 2, told)]);
+            |reported: &str| of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregate((2, 3), &[(0, 2, reported)]);
         counted("b: b b").allowed();
         counted("b c: b c").forbidden("bounds are kept");
         counted("d: d d").forbidden("only what was added is returned");
     }),
     ("a_window_beyond_the_items_that_a_list_shows", || {
         let script = |windows: &[(u64, u64, &str, Option<Reason>)]| {
-            let window = |(min, max, told, reason): &(u64, u64, &str, Option<Reason>)| Aggregated {
+            let window = |(min, max, reported, reason): &(u64, u64, &str, Option<Reason>)| Aggregated {
                 reason: *reason,
-                ..aggregated(*min, *max, told)
+                ..aggregated(*min, *max, reported)
             };
             of(Special::Bounded(2)).add((0, 1), "a@1 b@2 c@3").aggregated((2, 3), windows.iter().map(window).collect())
         };

@@ -31,8 +31,8 @@ pub type Shares = Vec<(u64, u64, u64)>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effect {
     /// The bits that the answer reports, and their reported values.
-    pub told: u64,
-    pub told_set: u64,
+    pub reported: u64,
+    pub reported_set: u64,
     /// How many of the bits' items the answer counted, and the number in the answer. Several counts are of one moment.
     pub counted: Vec<(Shares, u64)>,
     pub set: u64,
@@ -48,8 +48,8 @@ impl Effect {
         Self { clear: bits, ..Self::default() }
     }
 
-    pub fn tells(told: u64, told_set: u64) -> Self {
-        Self { told, told_set, ..Self::default() }
+    pub fn tells(reported: u64, reported_set: u64) -> Self {
+        Self { reported, reported_set, ..Self::default() }
     }
 }
 
@@ -61,7 +61,7 @@ impl Transition for Effect {
     }
 
     fn apply(&self, state: u64) -> Option<u64> {
-        if state & self.told != self.told_set {
+        if state & self.reported != self.reported_set {
             return None;
         }
         for (weights, count) in &self.counted {

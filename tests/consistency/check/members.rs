@@ -44,15 +44,15 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
 /// any bound.
 fn out_of_shape(history: &History, expiry: &Expiry<'_>, index: usize) -> Option<Violation> {
     let call = &history.calls[index];
-    if let Outcome::Aggregated(told) = &call.outcome {
+    if let Outcome::Aggregated(reported) = &call.outcome {
         if let Err((promise, detail)) = aggregates::check_shape(history, expiry, call) {
             return Some(Violation::new(promise, detail, [index]));
         }
-        if told.windows.iter().any(|window| window.reason.is_some_and(|reason| reason != Reason::Ttl)) {
-            let detail = format!("a window of a short set after {} members", told.items_read);
+        if reported.windows.iter().any(|window| window.reason.is_some_and(|reason| reason != Reason::Ttl)) {
+            let detail = format!("a window of a short set after {} members", reported.items_read);
             return Some(Violation::new(aggregates::COMPLETE, detail, [index]));
         }
-        let twice = told.windows.iter().flat_map(|window| &window.results.values).find(|(_, count)| *count > 1);
+        let twice = reported.windows.iter().flat_map(|window| &window.results.values).find(|(_, count)| *count > 1);
         return twice.map(|(value, count)| Violation::new(ONCE, format!("{value} {count} times"), [index]));
     }
     let Call { request: Request::Get { order, .. }, outcome: Outcome::Page { items, .. }, .. } = &history.calls[index]
@@ -81,8 +81,8 @@ fn members<'a>(history: &'a History, calls: &[usize]) -> BTreeMap<&'a str, BTree
                 members.entry(value).or_default();
                 continue;
             }
-            (_, Outcome::Aggregated(told)) => {
-                let values = told.windows.iter().flat_map(|window| &window.results.values);
+            (_, Outcome::Aggregated(reported)) => {
+                let values = reported.windows.iter().flat_map(|window| &window.results.values);
                 values.for_each(|(value, _)| _ = members.entry(value).or_default());
                 continue;
             }
@@ -187,11 +187,11 @@ impl<'a> Member<'a> {
             (Request::Get { min: None, max: None, after, .. }, Outcome::Page { items, more }) => {
                 let found = items.iter().find(of_value).map(|item| item.timestamp);
                 // A part of the set has a result only for the members in it.
-                let is_told = found.is_some() || (after.is_none() && !more);
-                is_told.then(|| self.standing(found)).into_iter().collect()
+                let is_reported = found.is_some() || (after.is_none() && !more);
+                is_reported.then(|| self.standing(found)).into_iter().collect()
             }
-            (_, Outcome::Aggregated(told)) => {
-                told.windows.iter().filter_map(|window| self.aggregated(window)).collect()
+            (_, Outcome::Aggregated(reported)) => {
+                reported.windows.iter().filter_map(|window| self.aggregated(window)).collect()
             }
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);

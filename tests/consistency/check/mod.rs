@@ -108,9 +108,9 @@ pub fn check(history: &History) -> Result<Vec<Violation>, String> {
 }
 
 fn forbidden_answers(history: &History) -> Vec<Violation> {
-    let told = |(index, call): (usize, &crate::history::Call)| match &call.outcome {
+    let reported = |(index, call): (usize, &crate::history::Call)| match &call.outcome {
         Outcome::Forbidden { answer } => Some(Violation::new("documented answers only", answer.clone(), [index])),
         _ => None,
     };
-    history.calls.iter().enumerate().filter_map(told).collect()
+    history.calls.iter().enumerate().filter_map(reported).collect()
 }

@@ -46,8 +46,8 @@ fn check_call(history: &History, story: &Story<'_>, call: &Call) -> Fits {
             }
         }
         (Request::Contains { .. }, Outcome::Contained(newest)) => check_search(story, call, newest),
-        (Request::Aggregate { .. }, Outcome::Aggregated(told)) => {
-            aggregates::check_shape(history, story.expiry, call).and_then(|()| aggregates::check(story, call, told))
+        (Request::Aggregate { .. }, Outcome::Aggregated(reported)) => {
+            aggregates::check_shape(history, story.expiry, call).and_then(|()| aggregates::check(story, call, reported))
         }
         (request, Outcome::Removed(count)) if request.removes_some() => {
             let taken = story.taken(request);
@@ -123,8 +123,8 @@ fn check_page(story: &Story<'_>, call: &Call, items: &[Item], more: bool) -> Fit
 
 fn check_search(story: &Story<'_>, call: &Call, newest: &[Option<u64>]) -> Fits {
     let Request::Contains { min, max, values, .. } = &call.request else { return Ok(()) };
-    let told: HashMap<&String, &Option<u64>> = values.iter().zip(newest).collect();
-    if values.iter().zip(newest).any(|(value, newest)| told[value] != newest) || values.len() != newest.len() {
+    let reported: HashMap<&String, &Option<u64>> = values.iter().zip(newest).collect();
+    if values.iter().zip(newest).any(|(value, newest)| reported[value] != newest) || values.len() != newest.len() {
         return Err(("a value has one newest item", format!("{newest:?}")));
     }
     for (value, timestamp) in values.iter().zip(newest).filter_map(|(value, newest)| Some((value, (*newest)?))) {

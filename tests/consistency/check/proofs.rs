@@ -31,7 +31,7 @@ fn effect() -> impl Strategy<Value = Effect> {
     prop_oneof![
         3 => bits.clone().prop_map(Effect::sets),
         2 => bits.clone().prop_map(Effect::clears),
-        3 => (bits.clone(), bits.clone()).prop_map(|(told, set)| Effect::tells(told, told & set)),
+        3 => (bits.clone(), bits.clone()).prop_map(|(reported, set)| Effect::tells(reported, reported & set)),
         2 => (bits, 0_u64..3).prop_map(|(clear, count)| {
             let weights = [1, 2].into_iter().filter(|bit| clear & bit != 0).map(|bit| (bit, 1, 1)).collect();
             Effect { counted: vec![(weights, count)], ..Effect::clears(clear) }
@@ -188,8 +188,9 @@ fn aggregates(
 }
 
 /// The request whose answer has these windows.
-fn aggregation(list: &ListName, told: &Aggregates, group_by: Option<GroupBy>) -> Request {
-    let windows = told.windows.iter().map(|told| AskedWindow::Between { min: told.min, max: told.max }).collect();
+fn aggregation(list: &ListName, reported: &Aggregates, group_by: Option<GroupBy>) -> Request {
+    let windows =
+        reported.windows.iter().map(|reported| AskedWindow::Between { min: reported.min, max: reported.max }).collect();
     Request::Aggregate { list: list.clone(), windows, is_of_numbers: false, group_by }
 }
 
@@ -204,7 +205,7 @@ fn lost_outcome(request: &Request) -> Outcome {
     if request.reads() { Outcome::NotDone { why } } else { Outcome::Unknown { why } }
 }
 
-fn told_truthfully(mut drawn: Vec<Drawn>, items_max: usize) -> History {
+fn reported_truthfully(mut drawn: Vec<Drawn>, items_max: usize) -> History {
     drawn.sort_by_key(|(_, at, ..)| *at);
     let version = VersionName { feature: "f".into(), label: String::new() };
     let list = ListName { version: version.clone(), entity: "e".into() };
@@ -252,9 +253,9 @@ fn told_truthfully(mut drawn: Vec<Drawn>, items_max: usize) -> History {
             }
             Act::Aggregate { min, span, group_by } => {
                 let windows = [(BASE + min, BASE + min + span), (BASE, BASE + 9)];
-                let mut told = aggregates(&items, &windows, group_by, items_max);
-                told.as_of = BASE + 1_000 + at;
-                (aggregation(&list, &told, group_by), gone(Outcome::Aggregated(told)))
+                let mut reported = aggregates(&items, &windows, group_by, items_max);
+                reported.as_of = BASE + 1_000 + at;
+                (aggregation(&list, &reported, group_by), gone(Outcome::Aggregated(reported)))
             }
             Act::Remove(number) => {
                 let value = item(number).value;
@@ -305,7 +306,7 @@ fn told_truthfully(mut drawn: Vec<Drawn>, items_max: usize) -> History {
 
 fn allows_what_a_list_did() {
     check_cases(3_000, &(acts(), 1_usize..9), |(drawn, items_max)| {
-        let history = told_truthfully(drawn, items_max);
+        let history = reported_truthfully(drawn, items_max);
         for promises in [Promises::Linearizable, Promises::Quorum] {
             let found = check(&History { promises, ..history.clone() }).map_err(TestCaseError::fail)?;
             let text: Vec<String> = found.iter().map(|violation| violation.explain(&history).to_string()).collect();

@@ -263,7 +263,7 @@ impl<'a> Story<'a> {
             (Request::Contains { min, max, values, .. }, Outcome::Contained(newest)) => {
                 Some(self.search(index, &self.between(*min, *max), values, newest))
             }
-            (Request::Aggregate { .. }, Outcome::Aggregated(told)) => Some(self.aggregated(index, told)),
+            (Request::Aggregate { .. }, Outcome::Aggregated(reported)) => Some(self.aggregated(index, reported)),
             _ => None,
         }
     }
@@ -306,9 +306,9 @@ impl<'a> Story<'a> {
         let (mut seen, mut covered) = (vec![false; self.items.len()], Vec::new());
         for (value, newest) in values.iter().zip(newest) {
             let of_value = self.by_value.get(value).into_iter().flatten();
-            let told = of_value.filter(|place| between.contains(*place));
-            let told = told.filter(|place| newest.is_none_or(|newest| self.keys[**place].timestamp >= newest));
-            for place in told {
+            let reported = of_value.filter(|place| between.contains(*place));
+            let reported = reported.filter(|place| newest.is_none_or(|newest| self.keys[**place].timestamp >= newest));
+            for place in reported {
                 seen[*place] = Some(self.keys[*place].timestamp) == *newest;
                 covered.push(*place);
             }
@@ -323,7 +323,8 @@ impl<'a> Story<'a> {
     pub fn counted(&self, window: &Aggregated, items_read: u64) -> Vec<CountedValue<'_>> {
         let results = &window.results;
         let is_cut = window.is_cut(items_read, self.history.items_max());
-        let told: HashMap<&str, u64> = results.values.iter().map(|(value, count)| (value.as_str(), *count)).collect();
+        let reported: HashMap<&str, u64> =
+            results.values.iter().map(|(value, count)| (value.as_str(), *count)).collect();
         let mut by_value: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for place in self.between(Some(window.min), Some(window.max)) {
             by_value.entry(&self.items[place].item.value).or_default().push(place);
@@ -331,16 +332,16 @@ impl<'a> Story<'a> {
         let are_all = results.has_all_values() && !is_cut;
         let counted = by_value.into_iter().filter_map(|(value, places)| {
             let is_missing = || (are_all && window.counts(value)).then_some(0);
-            let count = told.get(value).copied().or_else(is_missing)?;
+            let count = reported.get(value).copied().or_else(is_missing)?;
             Some(CountedValue { places, value, count, is_cut })
         });
         counted.collect()
     }
 
     /// For each value of a window, the number of its items.
-    fn aggregated(&self, call: usize, told: &Aggregates) -> Look {
+    fn aggregated(&self, call: usize, reported: &Aggregates) -> Look {
         let (mut seen, mut covered, mut some) = (vec![false; self.items.len()], Vec::new(), Vec::new());
-        for counted in told.windows.iter().flat_map(|window| self.counted(window, told.items_read)) {
+        for counted in reported.windows.iter().flat_map(|window| self.counted(window, reported.items_read)) {
             match counted.is_clear() {
                 Some(there) => {
                     counted.places.iter().for_each(|place| seen[*place] = there);

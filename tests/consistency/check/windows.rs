@@ -118,7 +118,7 @@ fn check_look(
     promises: Promises,
 ) -> Option<Violation> {
     let against = contradicted(story, windows, look, call);
-    let told = |place: usize| {
+    let reported = |place: usize| {
         let not = if look.seen[place] { "was" } else { "was not" };
         format!("{} {not} returned", story.items[place].item)
     };
@@ -128,15 +128,15 @@ fn check_look(
         } else {
             "what was acknowledged is there"
         };
-        return Some(Violation::new(promise, told(*place), window.calls().chain([look.call])));
+        return Some(Violation::new(promise, reported(*place), window.calls().chain([look.call])));
     }
     if promises == Promises::Quorum {
         let expired = |place: &usize| look.seen[*place] && story.sight(*place, call) == Sight::Hidden;
         let place = look.covered.iter().copied().find(expired)?;
-        return Some(Violation::new("an expired item is never returned", told(place), [look.call]));
+        return Some(Violation::new("an expired item is never returned", reported(place), [look.call]));
     }
     let used = no_instant_left(&against, call)?;
-    let details: Vec<String> = used.iter().map(|(place, _)| told(*place)).collect();
+    let details: Vec<String> = used.iter().map(|(place, _)| reported(*place)).collect();
     let calls = used.iter().flat_map(|(_, window)| window.calls()).chain([look.call]);
     Some(Violation::new("a page is the list at one moment", details.join("; "), calls))
 }

@@ -57,7 +57,7 @@ impl fmt::Display for Call {
             }
             Outcome::Removed(count) => write!(f, " → removed {count}"),
             Outcome::Counted { count, exact } => write!(f, " → {count}{}", if *exact { "" } else { " and more" }),
-            Outcome::Aggregated(told) => write!(f, " → {told}"),
+            Outcome::Aggregated(reported) => write!(f, " → {reported}"),
             Outcome::Contained(newest) => write!(f, " → {newest:?}"),
             Outcome::Done => write!(f, " → done"),
             Outcome::Ttl(secs) => write!(f, " → {secs}s"),

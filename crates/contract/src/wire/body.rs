@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_told_first() {
+    fn text_that_is_not_json_is_reported_first() {
         for body in ["", "{", "{}x", "{} {}", r#"{"x":1,}"#, r#"{"name":1"#, "nope"] {
             let (code, field, _) = refused(body);
             assert_eq!((code, field.as_str()), ("invalid_json", ""), "{body}");

@@ -79,8 +79,8 @@ impl Census {
         now: Timestamp,
         is_stopping: &dyn Fn() -> bool,
     ) {
-        let is_told = ask.is_some() || bound_of.is_some();
-        if !is_told || self.taken_at.is_some_and(|at| at.elapsed() < self.interval()) {
+        let is_reported = ask.is_some() || bound_of.is_some();
+        if !is_reported || self.taken_at.is_some_and(|at| at.elapsed() < self.interval()) {
             return;
         }
         let present: HashSet<_> = files.all().map(|file| file.id).collect();

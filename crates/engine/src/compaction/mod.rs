@@ -84,16 +84,16 @@ impl Compactor<'_> {
         let now = Instant::now();
         let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
         let retry = retries.filter(|left| !left.is_zero()).min();
-        let is_told = || engine.unreachable.get().is_some() || engine.bound_of.get().is_some();
-        let was_told = is_told();
-        let look = match was_told {
+        let is_reported = || engine.unreachable.get().is_some() || engine.bound_of.get().is_some();
+        let was_reported = is_reported();
+        let look = match was_reported {
             true => self.census.interval(),
             false if engine.room.is_low() => SCARCE_INTERVAL,
             false => EXPIRY_CHECK,
         };
         let timeout = retry.map_or(look, |retry| retry.min(look));
         // The bounds of lists arrive after the store is open.
-        engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine) || is_told() != was_told);
+        engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine) || is_reported() != was_reported);
         if engine.bell.is_stopping() {
             return;
         }

@@ -30,7 +30,7 @@ const PENDING_MAX: usize = 2_000;
 const PART_COST: usize = 8;
 
 /// The data that a walk returns of each list.
-pub trait Told {
+pub trait Reported {
     type Collector: Collect;
     type Of;
 
@@ -40,13 +40,13 @@ pub trait Told {
     fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
 
     /// Its memory in addition to the entity's name.
-    fn bytes(told: &Self::Of) -> usize;
+    fn bytes(reported: &Self::Of) -> usize;
 }
 
 /// Its entity.
 pub struct Entities;
 
-impl Told for Entities {
+impl Reported for Entities {
     type Collector = Counter;
     type Of = EntityId;
 
@@ -66,7 +66,7 @@ impl Told for Entities {
 /// Its newest item, as of a bag.
 pub struct Bags;
 
-impl Told for Bags {
+impl Reported for Bags {
     type Collector = PageBuilder;
     type Of = (EntityId, Item);
 
@@ -85,13 +85,13 @@ impl Told for Bags {
 
 /// The result of one part of the walk.
 pub struct WalkPart<T> {
-    pub told: Vec<T>,
+    pub reported: Vec<T>,
     /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
 }
 
 /// One part of the walk.
-pub struct EntityRead<T: Told> {
+pub struct EntityRead<T: Reported> {
     view: Arc<View>,
     op: OpContext,
     hash: ListHash,
@@ -101,8 +101,8 @@ pub struct EntityRead<T: Told> {
     /// The last checked list.
     place: ListId,
     looked_at: usize,
-    told: Vec<T::Of>,
-    told_bytes: usize,
+    reported: Vec<T::Of>,
+    reported_bytes: usize,
     stage: Stage<T::Collector>,
 }
 
@@ -119,7 +119,7 @@ fn is_of(prefix: &[u8], list: &ListId) -> bool {
     list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
 }
 
-impl<T: Told> EntityRead<T> {
+impl<T: Reported> EntityRead<T> {
     pub fn new(
         view: Arc<View>,
         op: &OpContext,
@@ -135,8 +135,8 @@ impl<T: Told> EntityRead<T> {
             }
             from => ListId::before(from.map_or(0, |from| from.hash)),
         };
-        let (told, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
-        Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, told, told_bytes: 0, stage }
+        let (reported, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
+        Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, reported, reported_bytes: 0, stage }
     }
 
     /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
@@ -194,9 +194,9 @@ impl<T: Told> EntityRead<T> {
                         self.stage = Stage::Looking(lists, merge, collector);
                         return Ok(None);
                     }
-                    let told = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
-                    self.told_bytes += told.as_ref().map_or(0, T::bytes);
-                    self.told.extend(told);
+                    let reported = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
+                    self.reported_bytes += reported.as_ref().map_or(0, T::bytes);
+                    self.reported.extend(reported);
                     Stage::Lists(lists)
                 }
             };
@@ -209,11 +209,11 @@ impl<T: Told> EntityRead<T> {
     }
 
     fn is_full(&self) -> bool {
-        self.told.len() >= self.limit || self.told_bytes >= BYTES_MAX
+        self.reported.len() >= self.limit || self.reported_bytes >= BYTES_MAX
     }
 
     fn page(&mut self, next: Option<EntityPlace>) -> WalkPart<T::Of> {
-        WalkPart { told: std::mem::take(&mut self.told), next }
+        WalkPart { reported: std::mem::take(&mut self.reported), next }
     }
 }
 

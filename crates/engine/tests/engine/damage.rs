@@ -113,7 +113,7 @@ fn a_log_truncated_after_a_kill_is_refused_too() {
                 }
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), refused).await.expect("it is never told");
+        tokio::time::timeout(std::time::Duration::from_secs(20), refused).await.expect("it is never reported");
     });
 }
 

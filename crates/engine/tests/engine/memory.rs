@@ -42,8 +42,8 @@ fn in_a_child(name: &str, work: impl Future<Output = ()>) {
         .env("MIMALLOC_PURGE_DELAY", "10000")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success() && told.contains("resident"), "{told}");
+    let reported = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && reported.contains("resident"), "{reported}");
 }
 
 /// Bytes of memory that this process has to itself.

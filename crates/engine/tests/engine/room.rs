@@ -35,10 +35,13 @@ async fn fill(disk: &SimDisk, opened: &Opened) -> u64 {
     disk.leave_free(Some(ROOM_BYTES));
     for n in 0.. {
         let Err(refused) = add(opened, n).await else { continue };
-        let told = refused.to_string();
-        assert!(told.contains("adds are refused, removals are accepted") && told.contains("KiB left"), "{told}");
+        let reported = refused.to_string();
+        assert!(
+            reported.contains("adds are refused, removals are accepted") && reported.contains("KiB left"),
+            "{reported}"
+        );
         assert!(matches!(refused, StoreError::Unavailable { outcome_unknown: false, .. }) && refused.is_retryable());
-        assert!(opened.store.read_only().is_some_and(|reason| told.contains(&reason)));
+        assert!(opened.store.read_only().is_some_and(|reason| reported.contains(&reason)));
         return n;
     }
     unreachable!()

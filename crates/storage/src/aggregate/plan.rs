@@ -41,7 +41,7 @@ pub(super) struct Source {
     /// The places of the states of its aggregates among those of all sources.
     pub states: Range<usize>,
     pub needs_number: bool,
-    /// Whether its values are told apart.
+    /// Whether its values are distinguished.
     pub needs_identity: bool,
 }
 

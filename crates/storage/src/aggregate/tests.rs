@@ -110,21 +110,21 @@ fn a_window_that_lacks_items_reports_the_reason() {
         });
         (aggregated.items_read, shown.collect::<Vec<_>>())
     };
-    let told = |pairs: [(u64, &str); 4]| pairs.map(|(count, reason)| (count, reason.to_owned())).to_vec();
+    let reported = |pairs: [(u64, &str); 4]| pairs.map(|(count, reason)| (count, reason.to_owned())).to_vec();
     let case = Case::of(ValueType::Int64);
-    assert_eq!(shown(&case), (5, told([(2, ""), (3, ""), (4, ""), (5, "")])));
+    assert_eq!(shown(&case), (5, reported([(2, ""), (3, ""), (4, ""), (5, "")])));
     let case = Case { ttl: Ttl::from_secs(20).unwrap(), ..case };
-    assert_eq!(shown(&case), (4, told([(2, ""), (3, ""), (4, ""), (4, "ttl")])));
+    assert_eq!(shown(&case), (4, reported([(2, ""), (3, ""), (4, ""), (4, "ttl")])));
     let case = Case { max_items: Some(3), ..case };
-    assert_eq!(shown(&case), (3, told([(2, ""), (3, "max_items"), (3, "max_items"), (3, "ttl")])));
+    assert_eq!(shown(&case), (3, reported([(2, ""), (3, "max_items"), (3, "max_items"), (3, "ttl")])));
     let case = Case { max_items: Some(5), ttl: Ttl::MAX, ..case };
     assert_eq!(shown(&case).1[3], (5, "max_items".to_owned()));
     let case = Case { max_items: Some(6), ..case };
     assert_eq!(shown(&case).1[3], (5, String::new()));
     let case = Case { items_max: 3, ..case };
-    assert_eq!(shown(&case), (3, told([(2, ""), (3, ""), (3, "items_max"), (3, "items_max")])));
+    assert_eq!(shown(&case), (3, reported([(2, ""), (3, ""), (3, "items_max"), (3, "items_max")])));
     let case = Case { items_max: 5, ..case };
-    assert_eq!(shown(&case), (5, told([(2, ""), (3, ""), (4, ""), (5, "")])));
+    assert_eq!(shown(&case), (5, reported([(2, ""), (3, ""), (4, ""), (5, "")])));
 }
 
 const FUNCTIONS: [&str; 10] =

@@ -136,8 +136,8 @@ fn with_ours_over<T, F: Future<Output = T>>(
     let (near, far) = duplex(buffer_bytes);
     let shared = shared();
     let serving = serve(far, &CLIENT, &*recorder, &shared, None, pending());
-    let told = block_on(async { tokio::join!(client(near, Rc::clone(&recorder)), serving).0 });
-    (told, recorder)
+    let reported = block_on(async { tokio::join!(client(near, Rc::clone(&recorder)), serving).0 });
+    (reported, recorder)
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -47,12 +47,12 @@ fn an_idle_connection_is_kept_and_closes_silently() {
         assert!(stream.read(&mut answer).await.unwrap() > 0);
         let began = Instant::now();
         // Empty lines are not requests, and keep no connection open.
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while stream.write_all(b"\r\n").await.is_ok() && began.elapsed() < KEEP_ALIVE * 2 {
             sleep(Duration::from_secs(1)).await;
         }
-        stream.read_to_end(&mut told).await.unwrap();
-        assert!(told.is_empty() && began.elapsed() >= KEEP_ALIVE && began.elapsed() < KEEP_ALIVE + HEAD_TIMEOUT);
+        stream.read_to_end(&mut reported).await.unwrap();
+        assert!(reported.is_empty() && began.elapsed() >= KEEP_ALIVE && began.elapsed() < KEEP_ALIVE + HEAD_TIMEOUT);
     });
 }
 

@@ -30,9 +30,9 @@ impl Translations {
     }
 
     /// Where a node is reached. Its host ID goes before its address.
-    pub fn of(&self, host_id: Uuid, told: SocketAddr) -> SocketAddr {
+    pub fn of(&self, host_id: Uuid, reported: SocketAddr) -> SocketAddr {
         let by = |node: TranslatedNode| self.0.get(&node).copied();
-        by(TranslatedNode::HostId(host_id)).or_else(|| by(TranslatedNode::Address(told.ip()))).unwrap_or(told)
+        by(TranslatedNode::HostId(host_id)).or_else(|| by(TranslatedNode::Address(reported.ip()))).unwrap_or(reported)
     }
 }
 
@@ -54,9 +54,9 @@ mod tests {
         let pairs = [(TranslatedNode::Address(by_address), one), (TranslatedNode::HostId(by_id), two)];
         let translations = Translations::new(&pairs);
         for port in [9042, 19042, 29042] {
-            let told = SocketAddr::new(by_address, port);
-            assert_eq!(translations.of(Uuid::from_u128(1), told), one);
-            assert_eq!(translations.of(by_id, told), two);
+            let reported = SocketAddr::new(by_address, port);
+            assert_eq!(translations.of(Uuid::from_u128(1), reported), one);
+            assert_eq!(translations.of(by_id, reported), two);
             let strange = SocketAddr::new("10.0.0.9".parse().unwrap(), port);
             assert_eq!(translations.of(Uuid::from_u128(1), strange), strange);
         }

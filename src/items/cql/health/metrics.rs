@@ -29,7 +29,7 @@ pub struct CqlMetrics {
     /// Lists that were met with very many items.
     pub wide: Arc<WideLists>,
     /// Repairs of sets whose rows and entries did not agree.
-    pub mended: IntCounterVec,
+    pub repaired: IntCounterVec,
     pub watch: Arc<Watch>,
 }
 
@@ -79,7 +79,7 @@ impl CqlMetrics {
             "liststore_cql_widest_list_items",
             "Largest number of items seen in a list without buckets, if 100,000 or more.",
         )?;
-        let mended = IntCounterVec::new(
+        let repaired = IntCounterVec::new(
             Opts::new(
                 "liststore_cql_members_repaired_total",
                 "Repaired inconsistencies between rows and reverse entries of sets, by kind.",
@@ -94,7 +94,7 @@ impl CqlMetrics {
         registry.register(Box::new(reads_joined.clone()))?;
         registry.register(Box::new(trims.clone()))?;
         registry.register(Box::new(swept.clone()))?;
-        registry.register(Box::new(mended.clone()))?;
+        registry.register(Box::new(repaired.clone()))?;
         registry.register(Box::new(wide_lists.clone()))?;
         registry.register(Box::new(widest.clone()))?;
         registry.register(Box::new(StateCollector::new(Arc::clone(&watch), skew)?))?;
@@ -107,7 +107,7 @@ impl CqlMetrics {
             trims,
             swept,
             wide: Arc::new(WideLists::new(wide_lists, widest)),
-            mended,
+            repaired,
             watch,
         })
     }

@@ -12,7 +12,7 @@ const NEWS_AFTER: Duration = Duration::from_secs(1);
 
 /// The state that the log last reported.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Reported {
     /// The nodes that are not reached.
     lost: BTreeMap<SocketAddr, State>,
     /// That no node at all is reached, and how many operations had been refused when that began.
@@ -25,18 +25,18 @@ pub struct Told {
 #[derive(Debug, Clone, Copy)]
 struct State {
     since: Instant,
-    told: bool,
+    reported: bool,
 }
 
 impl State {
     fn begun(now: Instant) -> Self {
-        Self { since: now, told: false }
+        Self { since: now, reported: false }
     }
 
     /// Whether the change must be logged now. It is logged once.
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = !self.told && now.saturating_duration_since(self.since) >= NEWS_AFTER;
-        self.told |= due;
+        let due = !self.reported && now.saturating_duration_since(self.since) >= NEWS_AFTER;
+        self.reported |= due;
         due
     }
 }
@@ -67,7 +67,7 @@ pub enum News {
     },
 }
 
-impl Told {
+impl Reported {
     /// Takes the present view and the count of refused operations. Returns the news to log.
     pub fn take_in(&mut self, view: &View, refusals: u64, now: Instant) -> Vec<News> {
         let mut news = Vec::new();
@@ -77,19 +77,19 @@ impl Told {
         if view.is_silent() {
             let (silence, _) = self.silence.get_or_insert((State::begun(now), refusals));
             news.extend(silence.is_due(now).then_some(News::Silence));
-        } else if let Some((silence, before)) = self.silence.take().filter(|(silence, _)| silence.told) {
+        } else if let Some((silence, before)) = self.silence.take().filter(|(silence, _)| silence.reported) {
             let after = now.saturating_duration_since(silence.since);
             news.push(News::SilenceEnds { after, refused: refusals.saturating_sub(before) });
         }
         if view.deaf > 0 && !view.is_silent() {
             let due = self.deafness.get_or_insert(State::begun(now)).is_due(now);
             news.extend(due.then_some(News::Deafness));
-        } else if let Some(deafness) = self.deafness.take().filter(|deafness| deafness.told && view.deaf == 0) {
+        } else if let Some(deafness) = self.deafness.take().filter(|deafness| deafness.reported && view.deaf == 0) {
             news.push(News::DeafnessEnds { after: now.saturating_duration_since(deafness.since) });
         }
         let lost: Vec<SocketAddr> = view.lost().collect();
         let regained = self.lost.extract_if(.., |address, _| !lost.contains(address));
-        let regained: Vec<_> = regained.filter(|(_, state)| state.told).collect();
+        let regained: Vec<_> = regained.filter(|(_, state)| state.reported).collect();
         if let Some(since) = regained.iter().map(|(_, state)| state.since).min() {
             let nodes = regained.into_iter().map(|(address, _)| address).collect();
             news.push(News::Regained { nodes, after: now.saturating_duration_since(since) });
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn each_change_is_logged_once_with_counts() {
-        let (mut told, start) = (Told::default(), Instant::now());
+        let (mut reported, start) = (Reported::default(), Instant::now());
         let mut at = |secs: u64, reached: [bool; 3], refusals: u64| {
-            told.take_in(&view(reached), refusals, start + Duration::from_secs(secs))
+            reported.take_in(&view(reached), refusals, start + Duration::from_secs(secs))
         };
         let secs = Duration::from_secs;
         assert_eq!(at(0, [true; 3], 0), []);
@@ -198,14 +198,14 @@ mod tests {
 
     #[test]
     fn actors_without_a_node_while_others_reach_one_are_logged() {
-        let (mut told, start) = (Told::default(), Instant::now());
+        let (mut reported, start) = (Reported::default(), Instant::now());
         let mut at = |secs: u64, deaf: [bool; 2]| {
             let mut view = View::default();
             for deaf in deaf {
                 let contact = if deaf { Contact::Gone } else { Contact::Answers };
                 view.add(vec![(node(1), contact)], 0, || None);
             }
-            told.take_in(&view, 0, start + Duration::from_secs(secs))
+            reported.take_in(&view, 0, start + Duration::from_secs(secs))
         };
         assert_eq!(at(0, [true, false]), []);
         assert_eq!(at(1, [true, false]), [News::Deafness]);
@@ -217,8 +217,9 @@ mod tests {
 
     #[test]
     fn a_node_that_stays_lost_after_a_complete_outage_is_remembered() {
-        let (mut told, start) = (Told::default(), Instant::now());
-        let mut at = |secs: u64, reached: [bool; 3]| told.take_in(&view(reached), 0, start + Duration::from_secs(secs));
+        let (mut reported, start) = (Reported::default(), Instant::now());
+        let mut at =
+            |secs: u64, reached: [bool; 3]| reported.take_in(&view(reached), 0, start + Duration::from_secs(secs));
         at(0, [false; 3]);
         assert_eq!(at(1, [false; 3]), [News::Silence]);
         let back = at(9, [true, true, false]);
@@ -226,7 +227,7 @@ mod tests {
             matches!(&back[..], [News::SilenceEnds { .. }, News::Regained { nodes, .. }] if nodes.len() == 2),
             "{back:?}"
         );
-        assert_eq!(told.lost_for(node(3), start + Duration::from_secs(12)), Some(Duration::from_secs(12)));
-        assert_eq!(told.lost_for(node(1), start), None);
+        assert_eq!(reported.lost_for(node(3), start + Duration::from_secs(12)), Some(Duration::from_secs(12)));
+        assert_eq!(reported.lost_for(node(1), start), None);
     }
 }

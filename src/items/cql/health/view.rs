@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn the_view_names_nodes_times_and_reasons() {
-        let told = warning(&[[Answers, Silent, Gone]]).unwrap();
+        let reported = warning(&[[Answers, Silent, Gone]]).unwrap();
         let expected = "2 of the cluster's 3 nodes are unreachable for 95 s: 10.0.0.2:9042 (connected, does not respond), \
                         10.0.0.3:9042 (not connected)";
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         let deaf = warning(&[[Answers; 3], [Gone; 3]]).unwrap();
         assert!(deaf.contains("1 of 2 list actors") && deaf.contains("connection refused"), "{deaf}");
         let both = warning(&[[Answers, Answers, Gone], [Gone; 3]]).unwrap();
@@ -163,9 +163,12 @@ mod tests {
 
     #[test]
     fn without_any_node_the_view_has_the_reason() {
-        let told = warning(&[[Gone; 3], [Gone, Gone, Silent]]).unwrap();
-        assert!(told.starts_with("none of the cluster's 3 nodes is reachable for 95 s (connection refused)"), "{told}");
-        assert!(told.contains("10.0.0.3:9042 (connected, does not respond)"), "{told}");
+        let reported = warning(&[[Gone; 3], [Gone, Gone, Silent]]).unwrap();
+        assert!(
+            reported.starts_with("none of the cluster's 3 nodes is reachable for 95 s (connection refused)"),
+            "{reported}"
+        );
+        assert!(reported.contains("10.0.0.3:9042 (connected, does not respond)"), "{reported}");
     }
 
     #[test]

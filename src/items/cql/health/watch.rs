@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::news::Told;
+use super::news::Reported;
 use super::view::{Contact, View};
 
 /// How often the view is looked at for the log.
@@ -37,7 +37,7 @@ pub struct Watch {
 #[derive(Debug, Default)]
 struct Log {
     looked_at: Option<Instant>,
-    told: Told,
+    reported: Reported,
 }
 
 impl std::fmt::Debug for Watch {
@@ -73,7 +73,7 @@ impl Watch {
     pub fn warning(&self) -> Option<String> {
         let (view, now) = (self.view(), Instant::now());
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let nodes = view.warning(|node| log.told.lost_for(node, now));
+        let nodes = view.warning(|node| log.reported.lost_for(node, now));
         let warnings: Vec<String> = [nodes, self.index_defect()].into_iter().flatten().collect();
         (!warnings.is_empty()).then(|| warnings.join("; "))
     }
@@ -111,7 +111,7 @@ impl Watch {
         }
         log.looked_at = Some(now);
         let view = self.view();
-        for news in log.told.take_in(&view, self.refusals(), now) {
+        for news in log.reported.take_in(&view, self.refusals(), now) {
             news.log(&view);
         }
     }

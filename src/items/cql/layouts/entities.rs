@@ -38,7 +38,7 @@ const ATTEMPT_MIN: Duration = Duration::from_millis(100);
 
 /// Which of the entities with a partition are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     /// Those with something to be seen, so that each is looked at.
     Visible,
     All,
@@ -51,7 +51,7 @@ pub async fn entities(
     feature_key: &FeatureKey,
     from: Option<&EntityPlace>,
     limit: usize,
-    told: Told,
+    reported: Reported,
 ) -> Result<EntityPage, StoreError> {
     // A part that cannot be looked at as a whole in time is a shorter one.
     let half_time = Instant::now() + op.deadline.saturating_duration_since(Instant::now()) / 2;
@@ -93,7 +93,7 @@ pub async fn entities(
     lists.dedup();
     let mut page = EntityPage::default();
     let mut looked_at = 0;
-    if told == Told::All {
+    if reported == Reported::All {
         looked_at = lists.len().min(limit);
         page.entities.extend(lists[..looked_at].iter().map(|(_, entity)| entity.clone()));
     }

@@ -17,21 +17,21 @@ use crate::items::OpContext;
 /// A list with this many items is reported. With 1 KB each they are about 100 MB, where Cassandra begins to warn.
 pub const WIDE_ITEMS: u64 = 100_000;
 /// The least time between two reports of the same list.
-const TOLD_INTERVAL: Duration = Duration::from_secs(3_600);
+const REPORT_INTERVAL: Duration = Duration::from_secs(3_600);
 /// The most lists whose reports are remembered.
-const TOLD_MAX: usize = 1_024;
+const REPORTED_MAX: usize = 1_024;
 
 /// The findings of all sessions of a store.
 #[derive(Debug)]
 pub struct WideLists {
-    told: Mutex<HashMap<ListKey, Instant>>,
+    reported: Mutex<HashMap<ListKey, Instant>>,
     lists: IntCounter,
     widest: IntGauge,
 }
 
 impl WideLists {
     pub fn new(lists: IntCounter, widest: IntGauge) -> Self {
-        Self { told: Mutex::default(), lists, widest }
+        Self { reported: Mutex::default(), lists, widest }
     }
 
     /// A list had this many items, or more.
@@ -54,15 +54,15 @@ impl WideLists {
     }
 
     fn is_due(&self, list: &ListKey, now: Instant) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.get(list).is_some_and(|at| now - *at < TOLD_INTERVAL) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.get(list).is_some_and(|at| now - *at < REPORT_INTERVAL) {
             return false;
         }
-        if told.len() >= TOLD_MAX {
-            told.retain(|_, at| now - *at < TOLD_INTERVAL);
+        if reported.len() >= REPORTED_MAX {
+            reported.retain(|_, at| now - *at < REPORT_INTERVAL);
         }
         // If there are more wide lists than fit, others have been reported.
-        told.len() < TOLD_MAX && told.insert(list.clone(), now).is_none_or(|at| now - at >= TOLD_INTERVAL)
+        reported.len() < REPORTED_MAX && reported.insert(list.clone(), now).is_none_or(|at| now - at >= REPORT_INTERVAL)
     }
 }
 
@@ -114,9 +114,9 @@ mod tests {
         wide.met(&list("a", None), WIDE_ITEMS + 5);
         wide.met(&list("a", None), WIDE_ITEMS);
         assert_eq!((wide.lists.get(), wide.widest.get()), (1, 100_005));
-        assert!(wide.is_due(&list("a", None), Instant::now() + TOLD_INTERVAL));
-        (0..2 * TOLD_MAX).for_each(|n| wide.met(&list(&n.to_string(), None), WIDE_ITEMS));
-        assert_eq!(wide.lists.get() as usize, TOLD_MAX, "what is remembered is bounded");
+        assert!(wide.is_due(&list("a", None), Instant::now() + REPORT_INTERVAL));
+        (0..2 * REPORTED_MAX).for_each(|n| wide.met(&list(&n.to_string(), None), WIDE_ITEMS));
+        assert_eq!(wide.lists.get() as usize, REPORTED_MAX, "what is remembered is bounded");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub enum IndexDefect {
 
 impl IndexDefect {
     /// Whether `liststore migrate` makes the index again.
-    pub fn is_mended_by_migrate(&self) -> bool {
+    pub fn is_repaired_by_migrate(&self) -> bool {
         matches!(self, Self::Missing | Self::Wrong(_))
     }
 }
@@ -290,7 +290,7 @@ mod tests {
         let found = FoundIndex { kind: "COMPOSITES".to_owned(), options, building_on: 2 };
         let defect = found.defect(Dialect::Scylla).unwrap();
         assert_eq!(defect, IndexDefect::Building(2));
-        assert!(!defect.is_mended_by_migrate() && !defect.to_string().contains("migrate"), "{defect}");
+        assert!(!defect.is_repaired_by_migrate() && !defect.to_string().contains("migrate"), "{defect}");
         assert_eq!(FoundIndex { building_on: 0, ..found }.defect(Dialect::Scylla), None);
     }
 }

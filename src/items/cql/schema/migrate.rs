@@ -125,7 +125,7 @@ fn steps(dialect: Dialect, found: &FoundSchema, parameters: &Parameters, options
         })
         .collect();
     let rebuilt = found.applied.contains(&migrations::INDEX_FILE) && !found.columns.is_empty();
-    if rebuilt && found.index_defect(dialect).is_some_and(|defect| defect.is_mended_by_migrate()) {
+    if rebuilt && found.index_defect(dialect).is_some_and(|defect| defect.is_repaired_by_migrate()) {
         let statements = migrations::rebuild_of_index(parameters, dialect.migrations());
         steps.push(MigrationStep { name: "rebuild list_items_by_value".to_owned(), statements });
     }

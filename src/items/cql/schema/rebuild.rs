@@ -78,6 +78,6 @@ fn paged(text: &str, options: &CqlOptions) -> Statement {
 
 /// For the operator, who can start again.
 fn broke_off(error: impl std::fmt::Display) -> MigrateError {
-    let told = format!("the bucket directories are incomplete ({error}): run this again");
-    MigrateError::Cluster(unavailable(told))
+    let reported = format!("the bucket directories are incomplete ({error}): run this again");
+    MigrateError::Cluster(unavailable(reported))
 }

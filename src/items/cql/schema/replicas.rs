@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn tablets_cause_a_warning_with_the_remedy() {
-        let told = on_tablets("lists");
-        assert!(told.contains("lists") && told.contains("items.cql.tablets = \"disabled\""), "{told}");
+        let reported = on_tablets("lists");
+        assert!(reported.contains("lists") && reported.contains("items.cql.tablets = \"disabled\""), "{reported}");
     }
 
     #[test]
@@ -147,8 +147,8 @@ mod tests {
         let quorum = Consistency::LocalQuorum;
         assert_eq!(cautions(quorum, quorum, 3, false), Vec::<String>::new());
         for replicas in [1, 2] {
-            let told = cautions(quorum, quorum, replicas, false);
-            assert!(told.len() == 1 && told[0].contains(&format!("{replicas} replica(s)")), "{told:?}");
+            let reported = cautions(quorum, quorum, replicas, false);
+            assert!(reported.len() == 1 && reported[0].contains(&format!("{replicas} replica(s)")), "{reported:?}");
         }
         let weak = cautions(Consistency::One, quorum, 3, false);
         assert!(weak.len() == 1 && weak[0].contains("read_consistency ONE"), "{weak:?}");

@@ -263,8 +263,8 @@ mod tests {
         };
         assert_eq!(with(&[(2, 1), (3, 1)]), SchemaState::NewerServed { applied: 3, known: 1 });
         assert!(with(&[(2, 1), (3, 1)]).is_served());
-        for told in [&[(3, 1)][..], &[(2, 1), (3, 2)], &[]] {
-            assert_eq!(with(told), SchemaState::Newer { applied: 3, known: 1 }, "{told:?}");
+        for reported in [&[(3, 1)][..], &[(2, 1), (3, 2)], &[]] {
+            assert_eq!(with(reported), SchemaState::Newer { applied: 3, known: 1 }, "{reported:?}");
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());

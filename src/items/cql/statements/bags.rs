@@ -99,8 +99,11 @@ mod tests {
                  document = ? {list} IF state = ? AND states = ?"
             )
         );
-        let told = BagTexts::of("Lists", Dialect::Scylla);
-        assert_eq!((told.read, told.entities), (texts.read + " USING TIMEOUT ?", texts.entities + " USING TIMEOUT ?"));
+        let reported = BagTexts::of("Lists", Dialect::Scylla);
+        assert_eq!(
+            (reported.read, reported.entities),
+            (texts.read + " USING TIMEOUT ?", texts.entities + " USING TIMEOUT ?")
+        );
     }
 
     #[test]

@@ -91,9 +91,9 @@ mod tests {
                        < ? PER PARTITION LIMIT ?";
         assert_eq!(texts.several, format!("SELECT feature_key, item_key, value {several}"));
         assert_eq!(texts.several_keys, format!("SELECT feature_key, item_key {several}"));
-        let told = BucketTexts::of("Lists", Dialect::Scylla);
-        assert_eq!(told.several, texts.several + " USING TIMEOUT ?");
-        assert_eq!(told.forget, texts.forget.replace("TIMESTAMP ?", "TIMESTAMP ? AND TIMEOUT ?"));
-        assert_eq!(told.note, texts.note, "in a batch it would have no effect");
+        let reported = BucketTexts::of("Lists", Dialect::Scylla);
+        assert_eq!(reported.several, texts.several + " USING TIMEOUT ?");
+        assert_eq!(reported.forget, texts.forget.replace("TIMESTAMP ?", "TIMESTAMP ? AND TIMEOUT ?"));
+        assert_eq!(reported.note, texts.note, "in a batch it would have no effect");
     }
 }

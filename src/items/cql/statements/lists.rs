@@ -229,9 +229,9 @@ mod tests {
         assert_eq!(texts.keys, plain.keys + " USING TIMEOUT ?");
         assert_eq!(texts.add, plain.add, "in a batch it would have no effect");
         assert_eq!(texts.add_one, plain.add + " AND TIMEOUT ?");
-        let told = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
-        assert_eq!((texts.delete, texts.clear), (told(&plain.delete), told(&plain.clear)));
-        assert_eq!(texts.delete_between, told(&plain.delete_between));
+        let reported = |text: &str| text.replace("USING TIMESTAMP ? WHERE", "USING TIMESTAMP ? AND TIMEOUT ? WHERE");
+        assert_eq!((texts.delete, texts.clear), (reported(&plain.delete), reported(&plain.clear)));
+        assert_eq!(texts.delete_between, reported(&plain.delete_between));
         assert_eq!(texts.delete_gap, plain.delete_gap, "it stands in batches");
     }
 

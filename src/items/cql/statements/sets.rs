@@ -132,8 +132,8 @@ mod tests {
     fn statements_for_scylladb_have_a_timeout_outside_of_batches() {
         let (plain, texts) = (SetTexts::of("k", Dialect::Cassandra), SetTexts::of("k", Dialect::Scylla));
         let reads = |texts: SetTexts| texts.all().into_iter().filter(|text| text.starts_with("SELECT"));
-        for (told, plain) in reads(texts.clone()).zip(reads(plain.clone())) {
-            assert_eq!(told, plain + " USING TIMEOUT ?");
+        for (reported, plain) in reads(texts.clone()).zip(reads(plain.clone())) {
+            assert_eq!(reported, plain + " USING TIMEOUT ?");
         }
         assert_eq!((texts.add_row, texts.add_entry), (plain.add_row, plain.add_entry));
         assert_eq!((texts.delete_row, texts.delete_entry), (plain.delete_row, plain.delete_entry));

@@ -12,7 +12,7 @@ async fn a_damaged_file_is_detected_or_reads_unchanged() {
         set_ttl(&store, secs).await.unwrap();
     }
     assert!(matches!(verify(dir.path()), Err(OpenError::Locked { .. })));
-    let truth = told(&store).await;
+    let truth = reported(&store).await;
     drop(store);
     assert!(verify(tempfile::tempdir().unwrap().path()).unwrap().is_none());
     let whole = fs::read(&file).unwrap();
@@ -30,8 +30,8 @@ async fn a_damaged_file_is_detected_or_reads_unchanged() {
             Err(other) => panic!("byte {at}: {other}"),
         }
         assert_eq!(fs::read(&file).unwrap(), bytes, "looking has changed the file");
-        if let Ok(told) = opened_with(&bytes).await {
-            assert_eq!(told, truth, "byte {at}");
+        if let Ok(reported) = opened_with(&bytes).await {
+            assert_eq!(reported, truth, "byte {at}");
         }
     }
     assert!(found_out > 3, "{found_out}");
@@ -50,7 +50,7 @@ async fn change_much(store: &impl MetadataStore) {
 }
 
 /// All reports of a store after [`change_much`].
-pub(super) async fn told(store: &impl MetadataStore) -> String {
+pub(super) async fn reported(store: &impl MetadataStore) -> String {
     let history = store.history(&id(), None, Limit::of_page(1_000).unwrap()).await.unwrap().unwrap();
     let Definitions { revision, features, .. } = store.definitions().await.unwrap();
     format!("{revision:?} {features:?} {:?}", history.entries)
@@ -61,7 +61,7 @@ async fn opened_with(bytes: &[u8]) -> Result<String, String> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(FILE_NAME), bytes).unwrap();
     match open(dir.path()) {
-        Ok(store) => Ok(told(&store).await),
+        Ok(store) => Ok(reported(&store).await),
         Err(error) => {
             let text = error.to_string();
             assert!(text.contains(FILE_NAME), "{text}");
@@ -77,10 +77,10 @@ async fn files() -> ([Vec<u8>; 2], String) {
     let store = open(dir.path()).unwrap();
     change_much(&store).await;
     store.settle().await.unwrap();
-    let told = told(&store).await;
+    let reported = reported(&store).await;
     let killed = fs::read(&file).unwrap();
     drop(store);
-    ([killed, fs::read(&file).unwrap()], told)
+    ([killed, fs::read(&file).unwrap()], reported)
 }
 
 /// redb verifies its checksums only when it repairs a file. So a flipped bit, for example in the generation of a
@@ -98,13 +98,13 @@ async fn damage_anywhere_is_refused_or_harmless() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << (at % 8);
             match opened_with(&bytes).await {
-                Ok(told) => assert_eq!(told, truth, "a bit of byte {at}"),
+                Ok(reported) => assert_eq!(reported, truth, "a bit of byte {at}"),
                 Err(_) => refused += 1,
             }
         }
         for len in (1..whole.len()).step_by(4_096 * 7) {
             match opened_with(&whole[..len]).await {
-                Ok(told) => assert_eq!(told, truth, "cut at {len}"),
+                Ok(reported) => assert_eq!(reported, truth, "cut at {len}"),
                 Err(_) => refused += 1,
             }
         }

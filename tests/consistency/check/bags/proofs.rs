@@ -185,7 +185,7 @@ impl Bags {
     }
 }
 
-fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
+fn reported_truthfully(mut drawn: Vec<Drawn>) -> History {
     drawn.sort_by_key(|(_, _, _, at, ..)| *at);
     let (mut bags, mut calls) = (Bags::default(), Vec::new());
     for (client, (act, number, when, at, (before, after), lost)) in drawn.into_iter().enumerate() {
@@ -209,7 +209,7 @@ fn told_truthfully(mut drawn: Vec<Drawn>) -> History {
 
 fn allows_what_bags_did() {
     check_cases(1_000, &acts(), |drawn| {
-        let history = told_truthfully(drawn);
+        let history = reported_truthfully(drawn);
         for promises in [Promises::Linearizable, Promises::Quorum] {
             let found = check(&History { promises, ..history.clone() }).map_err(TestCaseError::fail)?;
             let text: Vec<String> = found.iter().map(|violation| violation.explain(&history).to_string()).collect();

@@ -218,8 +218,8 @@ fn entries_of_a_bounded_set_stay_as_long_as_their_items() {
                 }
                 // Each compaction queries the bound when it begins, and again at the end of the list.
                 let number = asked.fetch_add(1, Ordering::SeqCst);
-                let is_told = if first_alone { number < 2 } else { number >= 1 };
-                is_told.then(|| (retention, MaxItems::new(10).unwrap()))
+                let is_reported = if first_alone { number < 2 } else { number >= 1 };
+                is_reported.then(|| (retention, MaxItems::new(10).unwrap()))
             }));
             let items = (0..MEMBERS).map(|n| member(KEYS, n, START - n)).collect();
             opened.session.add(&op(), &set, items).await.unwrap();

@@ -151,8 +151,9 @@ mod tests {
             Bucket::Month,
             &["2026-11-30T23:59:59.999999999Z", "2026-12-01T00:00:00Z", "2026-11-02T00:00:00Z"],
         );
-        let told: Vec<_> = parts.iter().map(|part| (part.partition.feature_key.as_str(), part.items.len())).collect();
-        assert_eq!(told, [("user#seen|@2026-11", 2), ("user#seen|@2026-12", 1)]);
+        let reported: Vec<_> =
+            parts.iter().map(|part| (part.partition.feature_key.as_str(), part.items.len())).collect();
+        assert_eq!(reported, [("user#seen|@2026-11", 2), ("user#seen|@2026-12", 1)]);
         assert_eq!(parts[0].until, at("2026-12-31T00:00:00Z").as_nanos(), "thirty days after its end");
         let (_, until, (name, secs, ttl)) = due(&op, &parts[0]).unwrap();
         assert_eq!((name.as_str(), until), ("2026-11", parts[0].until));

@@ -6,7 +6,7 @@
 
 use super::entry::ReverseEntry;
 use super::read;
-use super::walk::{keep_of, mend};
+use super::walk::{keep_of, repair};
 use crate::items::StoreError;
 use crate::items::cql::call::Call;
 use crate::items::cql::statements::sets::ENTRIES_MAX;
@@ -24,7 +24,7 @@ pub async fn compare<'e>(call: &mut Call, entries: impl Iterator<Item = &'e Reve
     let keys: Vec<_> = some.iter().map(|(_, key)| *key).collect();
     let rows = read::find_rows(call, &keys).await?;
     for (member, _) in some.into_iter().filter(|(_, key)| !rows.contains_key(key)) {
-        call.core.mends.met(mend(&call.op, &call.list, member, None));
+        call.core.repairs.met(repair(&call.op, &call.list, member, None));
     }
     Ok(())
 }

@@ -17,22 +17,22 @@
 //! | `look`, `add`, `remove` | the operations |
 //! | `trim` | cutting a set that is longer than it shows |
 //! | `compare` | finding entries whose rows are hidden |
-//! | `mend` | making rows and entries agree |
+//! | `repair` | making rows and entries agree |
 
 mod add;
 mod compare;
 mod entry;
 mod look;
-mod mend;
 mod read;
 mod remove;
+mod repair;
 mod trim;
 mod walk;
 mod write;
 
 pub use add::add;
 pub use look::{contains, count_whole, lookup, order_of_moves};
-pub use mend::mend;
 pub use remove::remove;
+pub use repair::repair;
 pub use trim::trim;
 pub use walk::SetWalk;

@@ -223,13 +223,13 @@ mod tests {
         let held = |written| Held { writer: 1, key, written, expires_at: 9, stored: Bytes::new() };
         let all: Vec<_> = (0..1_200).rev().map(held).collect();
         let batches = batches_of_whole(all.iter().map(|held| ("m", held)).collect());
-        let told = |change: &MemberChange| match change {
+        let reported = |change: &MemberChange| match change {
             MemberChange::DropEntries { members, written } => (members.len(), *written),
             other => panic!("{other:?}"),
         };
-        let told: Vec<Vec<_>> = batches.iter().map(|batch| batch.iter().map(told).collect()).collect();
-        assert_eq!(told[0], [(100, 99), (100, 199), (100, 299), (100, 399), (100, 499)]);
-        assert_eq!((told.len(), told[2].last()), (3, Some(&(100, 1_199))));
+        let reported: Vec<Vec<_>> = batches.iter().map(|batch| batch.iter().map(reported).collect()).collect();
+        assert_eq!(reported[0], [(100, 99), (100, 199), (100, 299), (100, 399), (100, 499)]);
+        assert_eq!((reported.len(), reported[2].last()), (3, Some(&(100, 1_199))));
         assert_eq!(batches_of_whole(Vec::new()), Vec::<Vec<MemberChange>>::new());
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::{ItemKey, Keep, ListKey, Order, ValueDigest};
 use crate::items::collect::{Collect, Next, Offered};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::walk::{Slice, Step, Walk, What};
-use crate::items::cql::notes::mends::Mend;
+use crate::items::cql::notes::repairs::Repair;
 use crate::items::{OpContext, StoreError};
 
 /// Rows of the first page: the size of items is unknown until it has been read.
@@ -62,7 +62,7 @@ impl SetWalk {
         let members: HashSet<&String> = rows.iter().map(|row| &row.member).collect();
         let members = members.into_iter().cloned().collect();
         let entries = read::entries(call, members).await?;
-        let (op, list, mends) = (&call.op, &call.list, &call.core.mends);
+        let (op, list, repairs) = (&call.op, &call.list, &call.core.repairs);
         let (passed, last) = (self.at, rows.last().map(|row| row.key));
         self.at = last.or(passed);
         let here = |key: &ItemKey| self.is_past(passed, key) && (self.is_over() || !self.is_past(last, key));
@@ -71,7 +71,7 @@ impl SetWalk {
         for entry in entries.values() {
             let stands = entry.standing(op, keep_of(list)).filter(|held| here(&held.key));
             if stands.is_some_and(|held| !read.contains(&held.key)) || entry.is_torn(op) {
-                mends.met(mend(op, list, &entry.member, None));
+                repairs.met(repair(op, list, &entry.member, None));
             }
             if let Some(held) = stands {
                 let others = entry.held.iter().filter(|other| *other != held).cloned().collect();
@@ -79,7 +79,7 @@ impl SetWalk {
             }
         }
         for row in rows.iter().filter(|row| !points_to(entries.get(&row.member), row)) {
-            mends.met(mend(op, list, &row.member, Some(row.key)));
+            repairs.met(repair(op, list, &row.member, Some(row.key)));
         }
         let standing = standing.into_values();
         let standing = match self.rows.slice.order {
@@ -174,8 +174,8 @@ fn points_to(entry: Option<&ReverseEntry>, row: &Row) -> bool {
 }
 
 /// A member whose rows and entry do not agree.
-pub fn mend(op: &OpContext, list: &ListKey, member: &str, row: Option<ItemKey>) -> Mend {
-    Mend { list: list.clone(), member: member.to_owned(), row, ttl: op.ttl }
+pub fn repair(op: &OpContext, list: &ListKey, member: &str, row: Option<ItemKey>) -> Repair {
+    Repair { list: list.clone(), member: member.to_owned(), row, ttl: op.ttl }
 }
 
 /// Which item of a member stays. A list that is not a set never gets here.

@@ -75,7 +75,7 @@ impl Session {
                 async move {
                     let (give, take) = oneshot::channel();
                     requests.send((op, give)).await.unwrap();
-                    let answer = take.await.unwrap().expect("told to panic");
+                    let answer = take.await.unwrap().expect("asked to panic");
                     drop(permit);
                     answer
                 }

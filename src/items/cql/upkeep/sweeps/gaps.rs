@@ -297,15 +297,15 @@ mod tests {
 
     #[test]
     fn gaps_lie_between_neighbours_in_any_order() {
-        let told = |from: &str, keys: &[&str], reached: &str| {
+        let reported = |from: &str, keys: &[&str], reached: &str| {
             gaps(from, keys.iter().map(ToString::to_string).collect(), reached)
                 .into_iter()
                 .map(|(lower, upper)| format!("{lower}-{upper}"))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(told("9", &["7", "3"], "0"), ["7-9", "3-7", "0-3"]);
-        assert_eq!(told("9", &["7", "3"], "3"), ["7-9", "3-7"], "the last row is where the next step begins");
-        assert_eq!(told("3", &["5"], "9"), ["3-5", "5-9"]);
-        assert_eq!(told("9", &[], "0"), ["0-9"]);
+        assert_eq!(reported("9", &["7", "3"], "0"), ["7-9", "3-7", "0-3"]);
+        assert_eq!(reported("9", &["7", "3"], "3"), ["7-9", "3-7"], "the last row is where the next step begins");
+        assert_eq!(reported("3", &["5"], "9"), ["3-5", "5-9"]);
+        assert_eq!(reported("9", &[], "0"), ["0-9"]);
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::{ItemKey, ListKey, Ttl};
 
 /// A member that must be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Mend {
+pub struct Repair {
     pub list: ListKey,
     /// Where its reverse entry is.
     pub member: String,
@@ -17,15 +17,15 @@ pub struct Mend {
 
 /// The members that one session has noted.
 #[derive(Debug, Default)]
-pub struct Mends(Noted<Mend>);
+pub struct Repairs(Noted<Repair>);
 
-impl Mends {
-    pub fn met(&self, mend: Mend) {
-        self.0.met(mend);
+impl Repairs {
+    pub fn met(&self, repair: Repair) {
+        self.0.met(repair);
     }
 
     /// The next one to be looked at: for one caller at a time.
-    pub async fn next(&self) -> Met<Mend> {
+    pub async fn next(&self) -> Met<Repair> {
         self.0.next().await
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum NotNow {
     OutOfStep,
 }
 
-pub(in crate::background) struct Mender {
+pub(in crate::background) struct Repairer {
     pub metadata: MetadataHandle,
     pub lists: ListPool,
 }
@@ -42,9 +42,9 @@ struct Definitions {
     indexes: Vec<CatalogVersion>,
 }
 
-impl Mender {
+impl Repairer {
     /// Repairs a disagreement that still exists. Returns the repair, if there was one.
-    pub(super) async fn mend(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
+    pub(super) async fn repair(&self, wrong: &Wrong) -> Result<Option<Repair>, NotNow> {
         match wrong {
             Wrong::Bag { list, entries, noted } => {
                 let last = noted.as_ref().filter(|noted| noted.is_last);
@@ -55,11 +55,11 @@ impl Mender {
                 }
                 let entered_in = noted.as_ref().and_then(|noted| noted.entered_in.as_deref());
                 let is_whole = entered_in.is_some_and(|entered_in| self.has_no_other_index(list, entered_in));
-                let mended = !is_whole && self.bag(list, entries).await?;
+                let repaired = !is_whole && self.bag(list, entries).await?;
                 if let Some(noted) = last {
                     self.lists.finish_swap(noted.swap.clone(), deadline()).await?;
                 }
-                Ok(mended.then_some(Repair::Bag))
+                Ok(repaired.then_some(Repair::Bag))
             }
             Wrong::Entry { list, place, entity } => {
                 let removed = self.entry(list, *place, entity).await?;

@@ -19,7 +19,7 @@ use super::walk::keep_of;
 use super::write::{self, MemberChange};
 use crate::items::cql::call::Call;
 use crate::items::cql::core::Core;
-use crate::items::cql::notes::mends::Mend;
+use crate::items::cql::notes::repairs::Repair;
 use crate::items::cql::statements::Statement;
 use crate::items::cql::ttl::row_ttl_secs;
 use crate::items::{OpContext, StoreError};
@@ -35,10 +35,10 @@ const SECOND_ITEM: &str = "second_item";
 const MISSING_ROW: &str = "missing_row";
 const STRAY_ROW: &str = "stray_row";
 
-/// Mends the sets of a session, one member after the other, until it is dropped.
-pub async fn mend(core: Arc<Core>) {
+/// Repairs the sets of a session, one member after the other, until it is dropped.
+pub async fn repair(core: Arc<Core>) {
     loop {
-        let met = core.mends.next().await;
+        let met = core.repairs.next().await;
         // The next reader of the member notes it again.
         if let Err(error) = look(&core, &met.what).await {
             tracing::debug!(%error, "cannot repair a set member");
@@ -46,7 +46,7 @@ pub async fn mend(core: Arc<Core>) {
     }
 }
 
-async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Result<(), StoreError> {
+async fn look(core: &Arc<Core>, Repair { list, member, row, ttl }: &Repair) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = OpContext::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);
@@ -79,7 +79,7 @@ async fn look(core: &Arc<Core>, Mend { list, member, row, ttl }: &Mend) -> Resul
     {
         wrong.push(MISSING_ROW);
     }
-    wrong.into_iter().for_each(|what| core.mended.with_label_values(&[what]).inc());
+    wrong.into_iter().for_each(|what| core.repaired.with_label_values(&[what]).inc());
     Ok(())
 }
 
