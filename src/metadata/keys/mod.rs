@@ -233,8 +233,8 @@ impl AuditPage {
 /// Storage of keys, and of the complete audit trail.
 #[async_trait]
 pub trait AccessStore: Send + Sync + 'static {
-    /// All keys; `None` if nothing has changed since the revision `known`. For readings in the background, which may wait
-    /// longer for a slow store than a caller would.
+    /// All keys; `None` if nothing has changed since the revision `known`. For readings in the background, which may
+    /// wait longer for a slow store than a caller would.
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError>;
 
     /// All keys, for a caller that waits.
