@@ -1,6 +1,7 @@
 //! The sources of settings and their order: file < environment < flags.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use config::{Config, File, FileFormat, Map, Source, Value, ValueKind};
@@ -81,7 +82,11 @@ pub(super) fn merge(layers: &Layers<'_>) -> Result<Merged, Vec<SettingError>> {
 
 fn read_file(path: &Path, name: &str) -> Result<String, Vec<SettingError>> {
     std::fs::read_to_string(path).map_err(|e| {
-        let problem = format!("cannot read the configuration file: {e}; correct its path or its rights");
+        let cure = match e.kind() {
+            ErrorKind::InvalidData => "save it as TOML in UTF-8",
+            _ => "correct its path or its rights",
+        };
+        let problem = format!("cannot read the configuration file: {e}; {cure}");
         vec![SettingError { key: "--config".into(), origin: name.into(), problem }]
     })
 }

@@ -218,6 +218,11 @@ fn a_broken_or_missing_file_is_reported_in_one_line() {
     let errors = Settings::load(Some(Path::new("/no/such/file.toml")), &[]).unwrap_err();
     assert_eq!(errors[0].origin, "/no/such/file.toml");
     assert!(errors[0].problem.starts_with("cannot read the configuration file"), "{errors:?}");
+    let (folder, utf16) = (tempfile::tempdir().unwrap(), b"\xff\xfeh\0t\0t\0p\0");
+    let file = folder.path().join("utf16.toml");
+    std::fs::write(&file, utf16).unwrap();
+    let errors = Settings::load(Some(&file), &[]).unwrap_err();
+    assert!(errors[0].problem.ends_with("save it as TOML in UTF-8"), "{errors:?}");
 }
 
 #[test]
