@@ -341,15 +341,10 @@ impl Aggregator {
                 is_skipped = true;
                 continue;
             };
-            // Filled in place: copies of a number that was just written are slow.
-            let mut field = Field { bytes, number: None, identity: 0 };
-            if source.needs_number {
-                field.number = plan.form.number(bytes);
-                is_skipped |= field.number.is_none();
-            }
-            if source.needs_identity {
-                field.identity = values[place].number_of(bytes, memory);
-            }
+            let number = if source.needs_number { plan.form.number(bytes) } else { None };
+            is_skipped |= source.needs_number && number.is_none();
+            let identity = if source.needs_identity { values[place].number_of(bytes, memory) } else { 0 };
+            let field = Field { bytes, number, identity };
             for tally in tallies(chains, timestamp) {
                 tally.add(plan, place, &field, *items_read, memory);
             }

@@ -118,14 +118,19 @@ impl Sum {
         self.count += 1;
         match number {
             Number::Int(int) => self.ints += i128::from(int),
-            Number::Double(double) => {
-                self.has_doubles = true;
-                if double.abs() < LARGE {
-                    self.doubles.add(double);
-                } else {
-                    self.large.add(double * LARGE_DOWN);
-                }
-            }
+            Number::Double(double) => self.add_double(double),
+        }
+    }
+
+    /// Not inlined: otherwise the compiler multiplies before it checks that the number is a double. The bits of an
+    /// integer are a subnormal double, and a product with one costs more than a hundred cycles.
+    #[inline(never)]
+    fn add_double(&mut self, double: f64) {
+        self.has_doubles = true;
+        if double.abs() < LARGE {
+            self.doubles.add(double);
+        } else {
+            self.large.add(double * LARGE_DOWN);
         }
     }
 
