@@ -281,7 +281,7 @@ fn literals_are_read_as_the_compiler_reads_them() {
 fn pages_are_counted_outside_of_code() {
     let sentence = "word ".repeat(41);
     let text = format!(
-        "# Reported\n\nIt tells `whoever` [of](anew.md) it.\n\n```\nnobody\n```\n\n- {sentence}end.\n\n| {sentence}|\n"
+        "# Told\n\nIt tells `whoever` [of](anew.md) it.\n\n```\nnobody\n```\n\n- {sentence}end.\n\n| {sentence}|\n"
     );
     let page = Page::read(&text);
     assert_eq!(page.counts, Counts { phrases: 2, sentences: 1, lines: 1 });

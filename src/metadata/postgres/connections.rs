@@ -124,8 +124,8 @@ impl Connections {
         if self.changes.swap(changes, Ordering::AcqRel) != changes {
             pool.set_connect_options(self.hosts.options(self.present.load(Ordering::Acquire)));
         }
-        // If a new connection is slow, the existing ones may still work, and calls may be using them. Other calls take and
-        // return connections meanwhile, so this may be wrong. Then working connections are replaced, or the next call
+        // If a new connection is slow, the existing ones may still work, and calls may be using them. Other calls use
+        // connections at the same time, so this may be wrong. Then working connections are replaced, or the next call
         // finds the hanging one.
         let is_new = pool.num_idle() == 0 && pool.size() < self.count_max;
         let connection = match timeout(patience, pool.acquire()).await {
