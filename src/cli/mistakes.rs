@@ -26,6 +26,24 @@ const OPTIONS: [(&[&str], &str); 4] = [
     (&["--token", "--api-key"], "LISTSTORE_TOKEN and --token-file FILE hold the API key"),
 ];
 
+/// Options of the commands that create features and versions, with the tip for the commands that update them.
+const FIXED: [(&[&str], &str); 3] = [
+    (
+        &["--value-type"],
+        "the value type of a feature never changes: create another feature, and move the items with `liststore export` \
+         and `liststore import`",
+    ),
+    (
+        &["--identity", "--keep"],
+        "the identity of a version never changes: create another version, and move the items with `liststore export` \
+         and `liststore import`",
+    ),
+    (
+        &["--bucket"],
+        "the bucket of a version never changes: create another version, and move the items with `liststore copy`",
+    ),
+];
+
 /// Hidden names of commands, with their present names.
 const MOVED: [(&str, &str); 2] = [("clean", "index clean"), ("purge", "feature purge")];
 
@@ -52,6 +70,13 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
     shorten(&mut error);
     let (path, command) = command_of(all, arguments);
     let moved = without_hidden(&mut error, command);
+    if let Some(tip) = fixed(&error, &path) {
+        for kind in [ContextKind::SuggestedArg, ContextKind::Suggested] {
+            error.remove(kind);
+        }
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let has_tip = |kind| match error.get(kind) {
         Some(ContextValue::StyledStrs(tips)) => !tips.is_empty(),
         other => other.is_some(),
@@ -81,6 +106,16 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// The tip for an option that would change a fixed property.
+fn fixed(error: &clap::Error, path: &str) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_update = path.ends_with("feature update") || path.ends_with("version update");
+    if error.kind() != ErrorKind::UnknownArgument || !is_update {
+        return None;
+    }
+    FIXED.iter().find(|(options, _)| options.contains(&&**word)).map(|(_, tip)| *tip)
 }
 
 /// Shortens a long value, option or command in an error.

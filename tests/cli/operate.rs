@@ -105,13 +105,19 @@ fn postgres_for_definitions() {
 fn cassandra_for_items() {
     let (Some(cqlsh), Some(address)) = (tool("cqlsh"), cassandra()) else { return };
     let keyspace = format!("operate_{}", std::process::id());
-    Guide::new("howto/operate/cassandra-and-scylladb.md")
+    let other = Server::start();
+    let guide = Guide::new("howto/operate/cassandra-and-scylladb.md")
+        .with_name("http://lists-on-cassandra:8080", &other.url)
         .with_name("\"10.0.0.1:9042\", \"10.0.0.2:9042\"", format!("\"{address}\""))
         .with_name("\"dc1\"", "\"datacenter1\"")
         .with_name("\"liststore\"", format!("\"{keyspace}\""))
         .with_name("replication_factor = 3", "replication_factor = 1")
-        .with_setup(&["liststore serve --config cluster.toml"])
-        .follow();
+        .with_setup(&["liststore serve --config cluster.toml"]);
+    guide.server.feature("seen", "string");
+    guide.server.ok(&["list", "add", "customer", "seen", "c-1", "a"]);
+    guide.server.ok(&["entity-type", "create", "customer", "--ttl", "30d"]);
+    guide.server.ok(&["entity", "put", "customer", "c-1", r#"{"city": "Rome"}"#]);
+    guide.follow();
     let (host, port) = address.rsplit_once(':').unwrap();
     let statement = format!("DROP KEYSPACE {keyspace}");
     let dropped = Command::new(cqlsh).args([host, port, "-e", &statement]).output().unwrap();
@@ -124,7 +130,7 @@ fn troubleshooting() {
 }
 
 /// Mistakes with their commands. Each makes the program print one of the page's messages.
-const MISTAKES: [&[&str]; 24] = [
+const MISTAKES: [&[&str]; 25] = [
     &["serve", "--listen", "TAKEN", "--data-dir", "other"],
     &["serve", "--listen", "127.0.0.1:0", "--data-dir", "data"],
     &["serve", "--listen", "127.0.0.1:0", "--data-dir", "file"],
@@ -142,6 +148,7 @@ const MISTAKES: [&[&str]; 24] = [
     &["list", "get", "customer", "purchases", "1"],
     &["list", "get", "customer", "purchase", "1", "--version", "v2"],
     &["feature", "create", "customer", "purchase", "--value-type", "string", "--ttl", "7300d"],
+    &["feature", "update", "customer", "purchase", "--value-type", "json"],
     &["list", "get", "customer", "purchase", "-5"],
     &["feature", "create", "a", "b", "--value-type", "string", "--ttl", "30"],
     &["list", "add", "customer", "purchase", "1", "x", "--timestamp", "yesterday"],
