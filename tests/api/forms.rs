@@ -55,7 +55,7 @@ async fn long_answers_are_compressed_on_request() {
     // A tag belongs to the page in all codings.
     let same = get(&api, &list, &[("accept-encoding", "gzip"), ("if-none-match", plain.etag())]).await;
     assert_eq!((same.status, same.header("content-encoding")), (304, None));
-    assert_eq!(varies_by(&same), varies_by(&plain), "a cache is reported the same of what it has");
+    assert_eq!(varies_by(&same), varies_by(&plain), "a cache gets the same headers");
     // Other answers too, except answers with a strong tag.
     assert_eq!(get(&api, "/openapi.json", &gzip).await.header("content-encoding"), Some("gzip"));
     let body = json!({"description": "x".repeat(2_000), "labels": (0..60).map(|n| (format!("k{n}"), Value::from("v".repeat(200)))).collect::<serde_json::Map<_, _>>()});

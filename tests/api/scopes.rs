@@ -166,7 +166,7 @@ async fn a_listing_and_its_pages_show_only_permitted_entries() {
     }
     assert_eq!(names, ["a1", "a2", "a3"]);
     let exactly = with_key(&api, &limited, Method::GET, "/v1/features?page_size=3", &Value::Null).await.expect(200);
-    assert_eq!(exactly["next_page_token"], Value::Null, "no hidden feature may be reported of by a token");
+    assert_eq!(exactly["next_page_token"], Value::Null, "a token must not reveal a hidden feature");
 }
 
 /// A scope is compared with the names that the server uses, in any encoding of the request.

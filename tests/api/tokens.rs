@@ -189,7 +189,7 @@ async fn an_unreachable_or_broken_issuer_changes_nothing() {
         timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("nobody asks whoever says {says:?}"));
         let metrics = async || with_path(&api, &token, "/metrics").await.text();
         let reported = async { while !metrics().await.contains(&unavailable) {} };
-        timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("nobody is reported of {says:?}"));
+        timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("nobody is notified of {says:?}"));
         ask(&api, &token).await.expect(200);
     });
     join_all(changing_nothing).await;

@@ -65,7 +65,7 @@ fn a_draining_server_fails_no_busy_idle_or_new_client() {
     kill(Pid::from_raw(server.pid() as i32), Signal::SIGTERM).unwrap();
     let patience = Instant::now() + Duration::from_secs(60);
     while ask(&address, "GET", "/readyz", "").status != 503 {
-        assert!(Instant::now() < patience, "a server that is reported to stop stays ready");
+        assert!(Instant::now() < patience, "a server that is asked to stop stays ready");
     }
     let new = ask(&address, "POST", &path(900), r#"{"items": [{"timestamp": 1767225600000000000, "value": "x"}]}"#);
     assert!(new.status == 200 && new.says_close());

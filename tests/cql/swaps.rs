@@ -253,7 +253,7 @@ async fn swaps_beyond_the_time_of_a_scan_come_first_in_the_next() {
         OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
     let page =
         tokio::time::timeout_at(op.deadline, probe.session.swap_journal().unwrap().unfinished_swaps(&op, look)).await;
-    let SwapPage { swaps, look } = page.expect("nobody is reported what was found").unwrap();
+    let SwapPage { swaps, look } = page.expect("the result is passed on").unwrap();
     assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
     forger.heal();
     until_the_rest_is_found(&probe, &look).await;
@@ -292,7 +292,7 @@ async fn swaps_without_a_permit_come_first_in_the_next_scan() {
     };
     let (page, got) = tokio::join!(probe.session.swap_journal().unwrap().unfinished_swaps(&op, look), waits);
     assert!(got.is_ok(), "{got:?}");
-    let SwapPage { swaps, look } = page.expect("nobody is reported what was found");
+    let SwapPage { swaps, look } = page.expect("the result is passed on");
     assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
     assert!(probe.store.permits().1 > 0, "it was refused none");
     forger.heal();

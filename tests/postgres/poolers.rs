@@ -50,7 +50,7 @@ fn a_pooler_in_session_mode_works_with_notifications() {
         works(&node).await;
         let direct = Node::start(&database.url).await;
         direct.create("news", 60).await.unwrap();
-        until("it was reported of the change", || node.known_ttl("news") == Some(60)).await;
+        until("it was notified of the change", || node.known_ttl("news") == Some(60)).await;
         node.stop().await;
         direct.stop().await;
     });
