@@ -77,6 +77,7 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
+    without_values(&mut error);
     let has_tip = |kind| match error.get(kind) {
         Some(ContextValue::StyledStrs(tips)) => !tips.is_empty(),
         other => other.is_some(),
@@ -106,6 +107,15 @@ pub(super) fn with_tip(mut error: clap::Error, all: &Command, arguments: &[OsStr
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Removes clap's tip to write an unknown option as a value, `-- --json`, unless it looks like a value, such as `-5`.
+fn without_values(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
+    let is_option = word.starts_with("--") || OPTIONS.iter().any(|(words, _)| words.contains(&&**word));
+    if is_option && error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
 }
 
 /// The tip for an option that would change a fixed property.
@@ -187,6 +197,20 @@ mod tests {
         let featur = reported(&["x", "import", "--featur", "y"]);
         assert!(featur.contains("tip: `x import --help` lists its options"), "{featur}");
         assert!(!reported(&["x", "zzz"]).contains("clean"));
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_called_a_value() {
+        let all = Command::new("x").subcommand(Command::new("get").arg(clap::Arg::new("id")));
+        let reported = |option: &str| {
+            let words = ["x", "get", option].map(OsString::from);
+            let error = all.clone().try_get_matches_from(&words).unwrap_err();
+            with_tip(error, &all, &words).to_string()
+        };
+        assert!(reported("--json").contains("tip: --output json prints JSON"), "{}", reported("--json"));
+        assert!(reported("-v").contains("tip: --version prints"), "{}", reported("-v"));
+        assert!(reported("--zzz").contains("tip: `x get --help` lists its options"), "{}", reported("--zzz"));
+        assert!(reported("-5").contains("tip: to pass '-5' as a value, use '-- -5'"), "{}", reported("-5"));
     }
 
     #[test]
