@@ -198,6 +198,26 @@ fn a_caller_waits_less_for_keys_than_the_background() {
     });
 }
 
+/// A server with little CPU time decodes all definitions in the transaction. The view has rows only under these limits.
+#[test]
+fn postgres_waits_longer_for_a_server_that_reads_all_definitions() {
+    run(async {
+        let database = Database::migrated().await;
+        let node = Node::start(&database.url).await;
+        node.create("seen", 60).await.unwrap();
+        database.execute("ALTER TABLE list_feature RENAME TO all_features").await;
+        let view = "CREATE VIEW list_feature AS SELECT * FROM all_features \
+                    WHERE current_setting('idle_in_transaction_session_timeout') = '30s' \
+                    AND current_setting('statement_timeout') = '30s'";
+        database.execute(view).await;
+        let mut names = Vec::new();
+        node.store.each_definition(&mut |feature, _| names.push(feature.id.name.clone())).await.unwrap();
+        assert_eq!(names, [id("seen").name]);
+        assert_eq!(node.store.feature(&id("seen")).await.unwrap(), None, "the limits of other calls are shorter");
+        node.stop().await;
+    });
+}
+
 /// A change whose COMMIT was sent and never answered may have been made.
 #[test]
 fn a_commit_without_an_answer_has_an_unknown_outcome() {
