@@ -1,6 +1,6 @@
 //! The compression of files: gzip, zstd or none.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use flate2::Compression;
@@ -85,9 +85,38 @@ pub(super) fn decoded(mut raw: impl Read + Send + 'static, named: FileCoding) ->
     let whole = io::Cursor::new(head).chain(raw);
     Ok(match coding {
         FileCoding::Plain => Box::new(whole),
-        FileCoding::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole))),
+        FileCoding::Gzip => {
+            let spared = LastByteSpared(BufReader::with_capacity(BUFFER_BYTES, whole));
+            Box::new(MultiGzDecoder::new(spared))
+        }
         FileCoding::Zstd => Box::new(zstd::Decoder::new(whole)?),
     })
+}
+
+/// Passes on the last byte of its buffer alone.
+///
+/// The decoder of gzip retains text that does not fit into its caller's memory. It returns this text only when it gets
+/// input, and takes no byte meanwhile. If it had all bytes of a pipe, it would wait for the pipe's writer first. The
+/// last byte of a flushed block has no text.
+struct LastByteSpared<R>(BufReader<R>);
+
+impl<R: Read> Read for LastByteSpared<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> BufRead for LastByteSpared<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(match self.0.fill_buf()? {
+            [others @ .., _] if !others.is_empty() => others,
+            at_most_one => at_most_one,
+        })
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume(bytes);
+    }
 }
 
 /// The encoder between a writer and its destination.
@@ -170,6 +199,7 @@ mod tests {
             assert!(text(&damaged).is_err(), "{coding:?}");
         }
     }
+
     /// As pzstd writes them: each frame follows one with its length.
     #[test]
     fn frames_without_data_are_skipped() {
@@ -184,6 +214,45 @@ mod tests {
         assert!(decoded(io::empty(), FileCoding::Gzip).is_err());
         for plain in ["P*M", "P*M\u{19}"] {
             assert_eq!(text(plain.as_bytes()).unwrap(), plain);
+        }
+    }
+
+    /// A pipe whose writer has flushed its text and continues later.
+    struct Open(io::Cursor<Vec<u8>>);
+
+    impl Read for Open {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::other("the reader would wait")),
+                bytes => Ok(bytes),
+            }
+        }
+    }
+
+    #[test]
+    fn flushed_text_is_read_before_more_bytes_are_awaited() {
+        for (coding, bytes) in [FileCoding::Plain, FileCoding::Gzip, FileCoding::Zstd]
+            .into_iter()
+            .flat_map(|coding| [20, 5_000, 32 << 10, 200_000].map(|bytes| (coding, bytes)))
+        {
+            let text: Vec<u8> = b"u,1760000000000000000,x\n".iter().copied().cycle().take(bytes).collect();
+            let mut encoder = coding.encoder(Vec::new()).unwrap();
+            encoder.write_all(&text).unwrap();
+            encoder.flush().unwrap();
+            let flushed = match &encoder {
+                Encoder::Plain(out) => out.clone(),
+                Encoder::Gzip(encoder) => encoder.get_ref().clone(),
+                Encoder::Zstd(encoder) => encoder.get_ref().clone(),
+            };
+            for step in [1, 4, 1_000, BUFFER_BYTES] {
+                let mut decoder = decoded(Open(io::Cursor::new(flushed.clone())), coding).unwrap();
+                let (mut found, mut buffer) = (Vec::new(), vec![0; step]);
+                while let Ok(read) = decoder.read(&mut buffer) {
+                    assert!(read > 0, "the end of an open pipe");
+                    found.extend_from_slice(&buffer[..read]);
+                }
+                assert!(found == text, "{coding:?}: {} of {bytes} bytes in steps of {step}", found.len());
+            }
         }
     }
 }
