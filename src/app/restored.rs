@@ -1,4 +1,4 @@
-//! What the first start on a restored store does before it listens: it writes the restore to the audit trail, and
+//! The first start on a restored store. Before it listens, the server writes the restore to the audit trail, and
 //! repeats erasures. `liststore restore` works without a server, and leaves a file with the entry.
 
 use std::fs::{self, File};

@@ -50,7 +50,7 @@ pub(super) async fn index_names(client: &Client, of: &EntityTypeArgument) -> Res
 
 /// The descriptive fields of a definition.
 #[derive(Debug, Args)]
-pub(super) struct Reported {
+pub(super) struct AnnotationOptions {
     /// A description
     #[arg(long, value_parser = parse::description)]
     description: Option<Description>,
@@ -62,7 +62,7 @@ pub(super) struct Reported {
     labels: Vec<(String, String)>,
 }
 
-impl Reported {
+impl AnnotationOptions {
     /// All labels. If a key occurs several times, the last value counts.
     pub(super) fn labels(&self) -> Result<Labels, Failure> {
         Labels::new(self.labels.iter().cloned().collect()).map_err(|e| Failure::Usage(e.to_string()))
@@ -76,20 +76,20 @@ impl Reported {
 
 /// Changes of a definition's descriptive fields.
 #[derive(Debug, Args)]
-pub(super) struct ReportedAgain {
+pub(super) struct AnnotationChanges {
     #[command(flatten)]
-    pub reported: Reported,
+    pub annotations: AnnotationOptions,
     /// Remove all labels
     #[arg(long, conflicts_with = "labels")]
     no_labels: bool,
 }
 
-impl ReportedAgain {
+impl AnnotationChanges {
     /// The named ones. The labels replace the existing ones together.
     pub(super) fn annotations(self) -> Result<Annotations, Failure> {
-        let is_named = self.no_labels || !self.reported.labels.is_empty();
-        let labels = is_named.then(|| self.reported.labels()).transpose()?;
-        Ok(self.reported.with(labels))
+        let is_named = self.no_labels || !self.annotations.labels.is_empty();
+        let labels = is_named.then(|| self.annotations.labels()).transpose()?;
+        Ok(self.annotations.with(labels))
     }
 }
 

@@ -13,7 +13,9 @@ use liststore_contract::operations::{
 use serde_json::value::RawValue;
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, EntityTypeArgument, Reported, ReportedAgain, index_names};
+use super::definitions::{
+    AnnotationChanges, AnnotationOptions, ChangeOptions, Condition, EntityTypeArgument, index_names,
+};
 use super::failure::Failure;
 use super::feature::{show_deleted, show_history, shown_labels};
 use super::jobs::{Wait, begin};
@@ -64,7 +66,7 @@ struct Create {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    reported: Reported,
+    annotations: AnnotationOptions,
     #[command(flatten)]
     options: ChangeOptions,
 }
@@ -110,7 +112,7 @@ struct Update {
     #[arg(long, value_parser = parse::ttl)]
     ttl: Option<Ttl>,
     #[command(flatten)]
-    reported_again: ReportedAgain,
+    changes: AnnotationChanges,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -192,9 +194,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-async fn create(Create { which, ttl, reported, options }: Create) -> Result<(), Failure> {
-    let labels = Some(reported.labels()?);
-    let input = EntityTypeInput { entity_type: which.entity_type, ttl, annotations: reported.with(labels) };
+async fn create(Create { which, ttl, annotations, options }: Create) -> Result<(), Failure> {
+    let labels = Some(annotations.labels()?);
+    let input = EntityTypeInput { entity_type: which.entity_type, ttl, annotations: annotations.with(labels) };
     let request = Request::new(&create_entity_type::ROW, &[]).body(&input)?;
     show_type(&options.client()?.send(&request).await?, options.output())
 }
@@ -221,8 +223,8 @@ async fn list(List { query, options }: List) -> Result<(), Failure> {
     })
 }
 
-async fn update(Update { which, ttl, reported_again, condition, options }: Update) -> Result<(), Failure> {
-    let patch = EntityTypePatch { ttl, annotations: reported_again.annotations()? };
+async fn update(Update { which, ttl, changes, condition, options }: Update) -> Result<(), Failure> {
+    let patch = EntityTypePatch { ttl, annotations: changes.annotations()? };
     if patch.is_empty() {
         let what = "nothing to change: pass --ttl, --description, --owner, --label or --no-labels";
         return Err(Failure::Usage(what.into()));

@@ -10,7 +10,7 @@ use liststore_contract::operations::{
 };
 
 use super::confirm::Yes;
-use super::definitions::{ChangeOptions, Condition, Reported, ReportedAgain, labels};
+use super::definitions::{AnnotationChanges, AnnotationOptions, ChangeOptions, Condition, labels};
 use super::failure::Failure;
 use super::output::{Format, Output, counted, show, show_all};
 use super::pages::entries;
@@ -79,7 +79,7 @@ struct Create {
     #[command(flatten)]
     fixed: parse::FixedProperties,
     #[command(flatten)]
-    reported: Reported,
+    annotations: AnnotationOptions,
     #[command(flatten)]
     options: ChangeOptions,
 }
@@ -131,7 +131,7 @@ struct Update {
     #[command(flatten)]
     changeable: parse::ChangeableProperties,
     #[command(flatten)]
-    reported_again: ReportedAgain,
+    changes: AnnotationChanges,
     #[command(flatten)]
     condition: Condition,
     #[command(flatten)]
@@ -190,13 +190,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 async fn create(arguments: Create) -> Result<(), Failure> {
-    let labels = arguments.reported.labels()?;
+    let labels = arguments.annotations.labels()?;
     let input = FeatureInput {
         entity_type: arguments.feature.entity_type,
         name: arguments.feature.feature,
         value_type: arguments.value_type,
         properties: arguments.fixed.with(arguments.changeable.given(Some(arguments.ttl))),
-        annotations: arguments.reported.with(Some(labels)),
+        annotations: arguments.annotations.with(Some(labels)),
     };
     let request = Request::new(&create_feature::ROW, &[]).body(&input)?;
     show_feature(&arguments.options.client()?.send(&request).await?, arguments.options.output())
@@ -230,8 +230,8 @@ async fn list(List { entity_type, query, options }: List) -> Result<(), Failure>
 }
 
 async fn update(arguments: Update) -> Result<(), Failure> {
-    let Update { feature, ttl, changeable, reported_again, condition, options } = arguments;
-    let patch = FeaturePatch { properties: changeable.given(ttl), annotations: reported_again.annotations()? };
+    let Update { feature, ttl, changeable, changes, condition, options } = arguments;
+    let patch = FeaturePatch { properties: changeable.given(ttl), annotations: changes.annotations()? };
     if patch.is_empty() {
         return Err(Failure::Usage(format!(
             "name what to change: {}, --description, --owner, --label or --no-labels",

@@ -115,7 +115,7 @@ mod tests {
                 Permission::ServerRead,
             ];
             let writes = !reads.contains(&operation.permission);
-            // Only those who may change keys or a pool may read them.
+            // Only callers that may change keys or a pool may read them.
             let is_of_writers = matches!(operation.permission, Permission::KeysWrite | Permission::PoolsWrite);
             let is_known_to_writers = is_of_writers && !operation.effect.writes();
             assert_eq!(operation.effect.writes() || is_known_to_writers, writes, "{}", operation.name);

@@ -51,7 +51,7 @@ async fn the_audit_trail_names_caller_change_and_principal() {
     assert_eq!((first.len(), second, end), (3, vec!["create_feature user.seen".to_owned()], None));
 }
 
-/// In pages like those of changes, and without texts that callers invent.
+/// In pages like the history's, and without texts that callers invent.
 #[tokio::test]
 async fn the_audit_trail_has_refusals_with_their_caller() {
     let api = api().await;

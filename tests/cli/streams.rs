@@ -128,7 +128,7 @@ fn directories_in_a_folder_are_kept_by_number_too() {
     let folder = place.path().join("new/backups");
     let data = data_in(&server.dir);
     let keep = ["backup", text(&folder), "--keep", "1", "--data-dir", text(&data)];
-    // Those of one second have different names, and each is newer than the one before.
+    // Backups of one second have different names, and each is newer than the one before.
     let mut before = String::new();
     for _ in 0..4 {
         said(&mut server.command(&keep)).ok();

@@ -111,7 +111,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// The number that identifies the key, in whatever form base64 has it: with padding, leading zeros or unused bits.
+    /// The number that identifies the key, in any form of base64: of either alphabet, with padding, leading zeros or
+    /// unused bits.
     fn identity(&self) -> Option<Vec<u8>> {
         const ANY_FORM: GeneralPurpose = GeneralPurpose::new(
             &URL_SAFE,
@@ -120,7 +121,7 @@ impl Parts {
                 .with_decode_padding_mode(DecodePaddingMode::Indifferent),
         );
         let text = self.n.as_ref().or(self.x.as_ref())?;
-        let number = ANY_FORM.decode(text).ok()?;
+        let number = ANY_FORM.decode(text.replace('+', "-").replace('/', "_")).ok()?;
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
         number.get(zeros..).map(<[u8]>::to_vec)
     }
@@ -231,7 +232,8 @@ mod tests {
         assert_eq!(read(json!([rsa(256), primes])), Ok(0));
         // In another form of the same number.
         let padded = rsa_of(&[vec![0], vec![0xff; 256]].concat());
-        for n in [padded["n"].clone(), json!(format!("{}=", padded["n"].as_str().unwrap()))] {
+        let text = padded["n"].as_str().unwrap();
+        for n in [json!(text), json!(format!("{text}=")), json!(text.replace('_', "/"))] {
             let twin = json!({"kty": "RSA", "kid": "t", "n": n, "e": "AQAB", "d": "AAAA"});
             assert_eq!(read(json!([rsa(256), twin])), Ok(0), "{n}");
         }

@@ -94,6 +94,7 @@ impl Tally {
         self.group = self.by_value[place] as usize - 1;
     }
 
+    /// Counts an item in its group.
     #[inline]
     pub fn count(&mut self) {
         if let Some(group) = self.groups.get_mut(self.group) {
