@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -222,6 +223,30 @@ pub async fn thousands_are_searched_and_paged(page: Rc<Page>) {
     }
     page.fill_the("searchbox", "Search features", "nothing is called so").await;
     page.sees("No matching feature").await;
+}
+
+/// The console reads 20,000 features. The server knows the others.
+pub async fn more_than_the_console_reads_are_found_by_name(page: Rc<Page>) {
+    let api = Api::start().await;
+    let names: Vec<_> = (0..20_000).map(|number| format!("a{number:05}")).collect();
+    for some in names.chunks(256) {
+        join_all(some.iter().map(|name| api.feature(name, "string", "30d"))).await;
+    }
+    api.feature("zz", "string", "30d").await;
+    api.add("zz", &[(5, json!("here"))]).await;
+    page.open(&api.url("/console/features")).await;
+    page.sees("20,000 and more list features").await;
+    page.sees("Only the first 20,000 are shown.").await;
+    page.open(&api.url("/console/lists")).await;
+    page.fill("Feature", "user.zzz").await;
+    page.click("button", "Show items").await;
+    page.sees("Feature not found.").await;
+    page.fill("Feature", "user.zz").await;
+    page.fill("Entity ID", "u-1").await;
+    page.click("button", "Show items").await;
+    page.sees("here").await;
+    page.open(&api.url("/console/entities/entity?type=user&id=u-1")).await;
+    page.the("link", "zz").await;
 }
 
 pub async fn buckets_are_chosen_at_the_creation(page: Rc<Page>) {

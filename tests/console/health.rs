@@ -99,3 +99,28 @@ pub async fn graphs_have_no_axes_without_values(page: Rc<Page>) {
     assert!(!permits.as_str().unwrap().contains("limit"), "{permits}");
     page.is_accessible().await;
 }
+
+/// Everything that a page shows as a time can be typed into a field of times.
+pub async fn the_times_of_graphs_can_be_typed(page: Rc<Page>) {
+    let api = Api::start().await;
+    page.open(&api.url("/console")).await;
+    page.run(
+        "window.drawn = new Set();
+         const draw = CanvasRenderingContext2D.prototype.fillText;
+         CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+           window.drawn.add(text);
+           return draw.call(this, text, ...rest);
+         };
+         import('/console/static/lib/times.js').then((times) => { window.times = times; });",
+    )
+    .await;
+    page.click("link", "Health").await;
+    page.holds("window.drawn.has('now') && window.drawn.has('-5s')").await;
+    let graph = "document.querySelector('[aria-label=\"Processor\"] [role=img]').ariaLabel";
+    page.holds(&format!("/^Processor since -(\\d+m)?\\d+s\\. Now: of one core /.test({graph})")).await;
+    let refused =
+        "return [...window.drawn].filter((text) => /^-|:/.test(text) && window.times.readTime(text, 0n).error)";
+    assert_eq!(page.run(refused).await, json!([]));
+    let written = "return [0, 0.4, 59.6, 90, 3600, 90061].map(window.times.ago)";
+    assert_eq!(page.run(written).await, json!(["now", "now", "-1m", "-1m30s", "-1h", "-1d1h1m1s"]));
+}

@@ -97,9 +97,6 @@ export function dayTime(millis) {
   return `${text.slice(0, 10)} ${text.slice(11, 19)} ${zone.get() === "local" ? offsetText(offsetAt(millis)) : "UTC"}`;
 }
 export const day = (millis) => civil(millis).slice(0, 10);
-export const clock = (millis) => civil(millis).slice(11, 19);
-/** The zone of a graph's times. */
-export const zoneName = () => (zone.get() === "local" ? `local time (${offsetText(offsetAt(Date.now()))})` : "UTC");
 
 const STEPS = [
   ["year", 31536000], ["month", 2629800], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60],

@@ -26,6 +26,18 @@ export function durationSecs(text) {
   return found && DURATION_UNITS.reduce((sum, unit, i) => sum + Number(found[i + 1] ?? 0) * unit, 0);
 }
 
+/** Seconds before now as the fields take them: now, -45s, -1m30s. */
+export function ago(secs) {
+  let rest = Math.round(secs);
+  if (rest === 0) return "now";
+  const parts = ["d", "h", "m", "s"].map((unit, i) => {
+    const count = Math.floor(rest / DURATION_UNITS[i + 2]);
+    rest %= DURATION_UNITS[i + 2];
+    return count ? `${count}${unit}` : "";
+  });
+  return `-${parts.join("")}`;
+}
+
 const isDuration = (secs) => secs !== null && secs >= 1 && secs <= DURATION_SECS_MAX;
 
 /** Reads a text at a moment: { ns, isUtcAssumed }, or { error }. */

@@ -1,7 +1,7 @@
 // The health of the server: problems first, then its work in real time.
 
 import { html, useEffect, useMemo } from "../lib/html.js";
-import { bytes, group, seconds, short, span, zoneName } from "../lib/format.js";
+import { bytes, group, seconds, short, span } from "../lib/format.js";
 import { quantile, rate, total } from "../lib/metrics.js";
 import { isOpen, refusal, session } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
@@ -26,7 +26,7 @@ export function Health() {
   const { health, readings, problem, refused: unread } = useStore(watched);
   useEffect(() => watch(!refused), [refused]);
   return html`
-    <${PageHead} title="Health" about=${`The current state, refreshed every two seconds. Times are ${zoneName()}.`}/>
+    <${PageHead} title="Health" about="The current state, refreshed every two seconds."/>
     ${!health ? !problem && html`<${Loading} what="Contacting the server"/>` : html`<${Verdict} health=${health}/>`}
     ${isOpen() && html`
       <${Notice} kind="warn" title="Anyone who can reach this server has full access."

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { awaited } from "../lib/api.js";
-import { clock, zoneName } from "../lib/format.js";
+import { ago } from "../lib/times.js";
 
 let library = null;
 
@@ -40,6 +40,9 @@ function useDark() {
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 const height = () => 12 * rem();
 
+/** Seconds between two labels of the axis of time. */
+const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+
 function options(width, names, show, dark) {
   const style = getComputedStyle(document.documentElement);
   const [soft, line] = [style.getPropertyValue("--soft").trim(), style.getPropertyValue("--line").trim()];
@@ -48,9 +51,9 @@ function options(width, names, show, dark) {
   const colours = COLOURS[dark ? "dark" : "light"];
   return {
     width, height: height(), legend: { show: false }, cursor: { y: false, points: { size: 6 } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
+    scales: { x: { time: false }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
-      { ...axis, size: 1.8 * rem(), space: 6 * rem(), values: (_, times) => times.map((at) => clock(at * 1000)) },
+      { ...axis, size: 1.8 * rem(), space: 4 * rem(), incrs: STEPS, values: (_, times) => times.map((at) => ago(-at)) },
       { ...axis, size: 4.2 * rem(), space: 2.3 * rem(), values: (_, values) => values.map(show) },
     ],
     series: [{}, ...names.map((name, i) => ({
@@ -69,7 +72,8 @@ export function Graph({ title, times, series, show, empty = "No values yet." }) 
   const isEmpty = times.length < 2 || !series.some(([, values]) => values.some(isNumber));
   const words = ([name, value]) => `${name} ${isNumber(value) ? show(value) : "unknown"}`;
   const colours = COLOURS[dark ? "dark" : "light"];
-  const label = `${title} over time, ${zoneName()}. Now: ${now.map(words).join(", ")}`;
+  const since = times.length ? `since ${ago((times.at(-1) - times[0]) / 1000)}` : "over time";
+  const label = `${title} ${since}. Now: ${now.map(words).join(", ")}`;
   return html`
     <section class="card" aria-label=${title}>
       <div class="graph-head">
@@ -89,7 +93,8 @@ function Plot({ label, times, series, show, dark }) {
   const place = useRef();
   const plot = useRef();
   const names = series.map(([name]) => name);
-  const data = [times.map((at) => at / 1000), ...series.map(([, values]) => values)];
+  // Times are relative to the latest one: their labels are spellings that fields of times take.
+  const data = [times.map((at) => (at - times.at(-1)) / 1000), ...series.map(([, values]) => values)];
   const latest = useRef(data);
   latest.current = data;
   useEffect(() => {
