@@ -238,10 +238,10 @@ pub async fn more_than_the_console_reads_are_found_by_name(page: Rc<Page>) {
     page.sees("20,000 and more list features").await;
     page.sees("Only the first 20,000 are shown.").await;
     page.open(&api.url("/console/lists")).await;
-    page.fill("Feature", "user.zzz").await;
+    page.fill_the("combobox", "Feature", "user.zzz").await;
     page.click("button", "Show items").await;
     page.sees("Feature not found.").await;
-    page.fill("Feature", "user.zz").await;
+    page.fill_the("combobox", "Feature", "user.zz").await;
     page.fill("Entity ID", "u-1").await;
     page.click("button", "Show items").await;
     page.sees("here").await;
