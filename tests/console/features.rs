@@ -241,6 +241,7 @@ pub async fn more_than_the_console_reads_are_found_by_name(page: Rc<Page>) {
     page.fill_the("combobox", "Feature", "user.zzz").await;
     page.click("button", "Show items").await;
     page.sees("Feature not found.").await;
+    page.expects_refusals(404).await;
     page.fill_the("combobox", "Feature", "user.zz").await;
     page.fill("Entity ID", "u-1").await;
     page.click("button", "Show items").await;
