@@ -137,7 +137,7 @@ export function bytes(number) {
   for (const [unit, at] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
     if (number >= at) return `${trim(number / at)} ${unit}`;
   }
-  return `${Math.round(number)} B`;
+  return `${trim(number)} B`;
 }
 
 export function seconds(number) {
