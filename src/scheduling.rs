@@ -33,7 +33,7 @@ pub fn go_first() {
     }
 }
 
-/// Tells whether this thread has the policy now.
+/// Returns whether this thread has the policy now.
 fn set(policy: ThreadSchedulePolicy) -> bool {
     let Ok(priority) = ORDINARY.try_into().map(ThreadPriority::Crossplatform) else { return false };
     let set = set_thread_priority_and_policy(thread_native_id(), priority, policy);

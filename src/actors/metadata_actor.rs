@@ -13,7 +13,7 @@ use futures_util::future::select_all;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::key_uses::{tell_last_uses, tell_uses};
+use super::key_uses::{record_last_uses, record_uses};
 use super::metadata_state::MetadataState;
 use crate::domain::Author;
 use crate::metadata::{Applied, Change, MetadataError, MetadataStore};
@@ -33,7 +33,7 @@ impl Actor for MetadataActor {
         let mut tasks = vec![
             actix::spawn(Arc::clone(refresher).run(refresh)),
             actix::spawn(Arc::clone(refresher).follow_news(Arc::clone(store))),
-            actix::spawn(tell_uses(ring.clone(), Arc::clone(store))),
+            actix::spawn(record_uses(ring.clone(), Arc::clone(store))),
             actix::spawn(Rc::clone(&self.state).make_changes()),
         ];
         if let Some(stored) = stored {
@@ -57,7 +57,7 @@ impl Handler<Close> for MetadataActor {
     fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
         let state = Rc::clone(&self.state);
         Box::pin(async move {
-            tell_last_uses(&state.ring, &*state.store).await;
+            record_last_uses(&state.ring, &*state.store).await;
             state.store.close().await;
         })
     }

@@ -34,7 +34,7 @@ const LIMITED: [&str; 2] = ["requests", "items"];
 /// A quota is the burst, and its window is the time in which the burst refills. The rest is valid until it grows, which
 /// happens at the time of `Retry-After` at the latest. Items are a quota unit of this server, because the draft counts
 /// requests by default.
-pub(crate) fn tell_limits(response: &mut Response, limiter: &Limiter) {
+pub(crate) fn report_limits(response: &mut Response, limiter: &Limiter) {
     let (mut limits, mut policies) = (String::new(), String::new());
     for (name, left) in LIMITED.iter().zip(limiter.left()) {
         let Some(Left { rate, units, more_in }) = left else { continue };

@@ -8,7 +8,7 @@ use crate::items::{BoundOf, ItemStore};
 use crate::metadata::{Catalog, MetadataStore};
 
 /// Lets a store find the items whose space it may free.
-pub(super) fn tell(items: &Arc<dyn ItemStore>, catalog: &Catalog, definitions: &Arc<dyn MetadataStore>) {
+pub(super) fn provide(items: &Arc<dyn ItemStore>, catalog: &Catalog, definitions: &Arc<dyn MetadataStore>) {
     let Some(reclaim) = Arc::clone(items).abilities().reclaim else { return };
     reclaim.bound(of_lists(catalog.clone()));
     reclaim.forget(unreachable::lists(catalog.clone(), definitions));

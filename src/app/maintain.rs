@@ -25,20 +25,20 @@ pub struct Finding {
 
 /// Checks each store and the address as `serve` would, and reports each finding immediately. It creates and changes
 /// nothing.
-pub async fn check(settings: &Settings, mut tell: impl FnMut(Finding)) {
-    let mut look = |part, outcome| tell(Finding { part, outcome });
+pub async fn check(settings: &Settings, mut report: impl FnMut(Finding)) {
+    let mut report = |part, outcome| report(Finding { part, outcome });
     let parts = parts_here(settings);
     let plan = Plan::make(&RealDisk, &settings.items.embedded.dir, &parts, new_store_id());
-    let plan = plan.map_err(|error| look("data", Err(error.into()))).ok();
-    look("items", items(settings, plan.as_ref()).await);
-    look("metadata", metadata(settings, plan.as_ref()).await);
-    look("http", http(settings));
+    let plan = plan.map_err(|error| report("data", Err(error.into()))).ok();
+    report("items", items(settings, plan.as_ref()).await);
+    report("metadata", metadata(settings, plan.as_ref()).await);
+    report("http", http(settings));
 }
 
 /// Reads the whole content of the embedded stores in a data directory, and reports each finding immediately. It changes
 /// nothing. Returns whether a server uses the directory, so that its content cannot be checked.
-pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) -> bool {
-    let mut look = |part, outcome| tell(Finding { part, outcome });
+pub fn verify(dir: &Path, mut report: impl FnMut(Finding)) -> bool {
+    let mut report = |part, outcome| report(Finding { part, outcome });
     let belongs = |part, path: PathBuf, found| match data_dir::expected(&RealDisk, dir, part) {
         Ok(Some(expected)) if found != Some(expected) => {
             Err(StartError::from(DataDirError::Mixed { path, found, other: dir.to_owned(), expected }))
@@ -51,16 +51,16 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) -> bool {
         Ok(found) => {
             stored = found.problems.is_empty().then_some(found.feature_keys);
             if let Err(error) = belongs(Part::Items, dir.join("items"), found.store) {
-                look("items", Err(error));
+                report("items", Err(error));
             }
-            look(
+            report(
                 "items",
                 Ok(format!(
                     "{} data files, {} bytes: {} items, {} of them tombstones",
                     found.data_files, found.data_bytes, found.items, found.deleted
                 )),
             );
-            look(
+            report(
                 "log",
                 Ok(format!(
                     "{} segments: {} changes with {} items not yet flushed to data files",
@@ -68,16 +68,16 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) -> bool {
                 )),
             );
             for problem in found.problems {
-                look("items", Err(StartError::Items(problem.to_string())));
+                report("items", Err(StartError::Items(problem.to_string())));
             }
         }
         Err(error) => {
             is_in_use |= matches!(error, embedded::OpenError::Locked { .. });
-            look("items", Err(StartError::Items(error.to_string())));
+            report("items", Err(StartError::Items(error.to_string())));
         }
     }
     let mut metadata = None;
-    look(
+    report(
         "metadata",
         match metadata::embedded::verify(dir) {
             Ok(Some(found)) => {
@@ -95,7 +95,7 @@ pub fn verify(dir: &Path, mut tell: impl FnMut(Finding)) -> bool {
     );
     if let (Some(stored), Some(found)) = (stored, metadata) {
         for outcome in agreement(dir, &stored, &found) {
-            look("agreement", outcome);
+            report("agreement", outcome);
         }
     }
     is_in_use

@@ -212,7 +212,7 @@ impl Application {
             .await
             .map_err(|error| StartError::Metadata(error.to_string()))?;
         bootstrap::create_first_key(settings.access.bootstrap_key_file.as_deref(), &metadata).await?;
-        bounds::tell(&items, metadata.catalog(), &definitions);
+        bounds::provide(&items, metadata.catalog(), &definitions);
         let lists = ListPool::start(Arc::clone(&items), Arc::clone(&clock), pool_options, &registry)
             .map_err(StartError::Metrics)?;
         let tls = options::tls(&settings.http.tls).map(|options| Tls::open(options, &registry)).transpose()?;

@@ -11,7 +11,7 @@ use super::insist::pause;
 use crate::actors::ListPool;
 use crate::items::BagSwaps;
 
-/// Tells how many requests callers have been answered so far.
+/// Returns how many requests callers have been answered so far.
 pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The interval between checks for callers.

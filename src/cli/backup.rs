@@ -213,7 +213,7 @@ fn make_in(arguments: &Arguments, folder: &Path) -> Result<PathBuf, Failure> {
             // Another command has taken the name in between.
             Err(Failure::Refused(problem)) if problem.details.code == ErrorCode::BackupDirNotEmpty.name() => {}
             answer => {
-                tell(arguments, &answer?)?;
+                print_backup(arguments, &answer?)?;
                 return Ok(path);
             }
         }
@@ -222,11 +222,11 @@ fn make_in(arguments: &Arguments, folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn make(arguments: &Arguments, dir: PathBuf) -> Result<(), Failure> {
-    tell(arguments, &ask(arguments, dir)?)
+    print_backup(arguments, &ask(arguments, dir)?)
 }
 
 /// Prints the server's answer about a backup.
-fn tell(arguments: &Arguments, response: &Response) -> Result<(), Failure> {
+fn print_backup(arguments: &Arguments, response: &Response) -> Result<(), Failure> {
     show(&response.body, arguments.output, |output| {
         let backup: Backup = read(&response.body)?;
         let linked = backup.data_files - backup.copied_files.min(backup.data_files);
@@ -303,7 +303,7 @@ fn to_standard_output(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the server make a backup next to its data files, sends it as an archive, and removes it. Tells whether it has
+/// Has the server make a backup next to its data files, sends it as an archive, and removes it. Returns whether it has
 /// the definitions.
 fn send(arguments: &Arguments, to: impl Write) -> Result<(Extent, bool), Failure> {
     let outgoing = absolute(&arguments.data_dir)?.join(OUTGOING);

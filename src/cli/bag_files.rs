@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::copy::Copying;
-use super::export::{tell, went_on};
+use super::export::{print_summary, resume_note};
 use super::failure::Failure;
 use super::output::{Format, Output, counted};
 use super::parse::ServerOptions;
@@ -79,14 +79,14 @@ pub(super) async fn export(Export { entity_type, file, options }: Export) -> Res
     let to_stdout = file.as_os_str() == "-";
     let server = options.server.url().map_err(Failure::Usage)?;
     let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output: file }).await?;
-    let reported = format!("{}{}", counted(exported.bags, "bag"), went_on(exported.resumed));
-    tell(&exported, &reported, to_stdout, options.output)
+    let reported = format!("{}{}", counted(exported.bags, "bag"), resume_note(exported.resumed));
+    print_summary(&exported, &reported, to_stdout, options.output)
 }
 
 pub(super) async fn import(Import { entity_type, files, options }: Import) -> Result<(), Failure> {
     let server = options.server.url().map_err(Failure::Usage)?;
     let imported = transfer::import_bags(ImportBagsOptions { server, entity_type, files }).await?;
-    tell(&json!({"bags": imported}), &counted(imported, "bag"), false, options.output)
+    print_summary(&json!({"bags": imported}), &counted(imported, "bag"), false, options.output)
 }
 
 pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {

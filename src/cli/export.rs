@@ -93,7 +93,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.spine.is_some() {
         let joined = training_set(arguments, format)?;
         joined.warnings.iter().for_each(|warning| warn(warning));
-        return tell(
+        return print_summary(
             &joined,
             &format!("{} with {}", counted(joined.rows, "row"), counted(joined.items, "item")),
             to_stdout,
@@ -105,18 +105,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         "{} of {}{}",
         counted(exported.items, "item"),
         counted(exported.lists, "list"),
-        went_on(exported.resumed)
+        resume_note(exported.resumed)
     );
-    tell(&exported, &reported, to_stdout, output)
+    print_summary(&exported, &reported, to_stdout, output)
 }
 
 /// The note about a file that an earlier run began.
-pub(super) fn went_on(resumed: bool) -> &'static str {
+pub(super) fn resume_note(resumed: bool) -> &'static str {
     if resumed { ", some of them by an earlier run" } else { "" }
 }
 
 /// Prints the summary: on standard output, unless the data went there.
-pub(super) fn tell(result: &impl Serialize, reported: &str, to_stdout: bool, format: Format) -> Result<(), Failure> {
+pub(super) fn print_summary(
+    result: &impl Serialize,
+    reported: &str,
+    to_stdout: bool,
+    format: Format,
+) -> Result<(), Failure> {
     let json = match format {
         Format::Table => None,
         Format::Json | Format::Ndjson => Some(serde_json::to_string(result)),

@@ -67,15 +67,15 @@ struct Set {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { way }) => tell(&way, None, &Request::new(&get_log::ROW, &[])),
+        Command::Get(Get { way }) => send_and_print(&way, None, &Request::new(&get_log::ROW, &[])),
         Command::Set(Set { filter, access, author, way }) => {
-            tell(&way, author.user, &Request::new(&change_log::ROW, &[]).body(&LogInput { filter, access })?)
+            send_and_print(&way, author.user, &Request::new(&change_log::ROW, &[]).body(&LogInput { filter, access })?)
         }
     }
 }
 
 /// Prints a server's log configuration.
-fn tell(way: &Way, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
+fn send_and_print(way: &Way, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
     let response = block_on(async { Ok(way.client(author)?.send(request).await?) })?;
     show(&response.body, way.options.output, |output| {
         let LogState { filter, access } = read(&response.body)?;

@@ -74,16 +74,16 @@ fn whole<const MAX: usize>(text: &str) -> Result<usize, String> {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Get(Get { options }) => tell(&options, None, &Request::new(&get_pool::ROW, &[])),
+        Command::Get(Get { options }) => send_and_print(&options, None, &Request::new(&get_pool::ROW, &[])),
         Command::Resize(Resize { actors, permits, author, options }) => {
             let size = PoolInput { actors, permits_per_actor: permits };
-            tell(&options, author.user, &Request::new(&resize_pool::ROW, &[]).body(&size)?)
+            send_and_print(&options, author.user, &Request::new(&resize_pool::ROW, &[]).body(&size)?)
         }
     }
 }
 
 /// Prints the state of a server's pool.
-fn tell(options: &ServerOptions, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
+fn send_and_print(options: &ServerOptions, author: Option<domain::Author>, request: &Request) -> Result<(), Failure> {
     let response = block_on(async { Ok(options.server.client(author)?.send(request).await?) })?;
     show(&response.body, options.output, |output| {
         let Pool { actors, permits_per_actor, permits, states, resizing_to } = read(&response.body)?;

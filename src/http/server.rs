@@ -172,7 +172,7 @@ async fn complete(state: &ApiState, asked: Asked<'_>, handled: HandlerResult) ->
         response = Box::pin(compression::compress(&state.encoders, head.headers, head.method, response)).await;
     }
     if let Some(limiter) = principal.limiter() {
-        headers::tell_limits(&mut response, limiter);
+        headers::report_limits(&mut response, limiter);
     }
     let took = started.elapsed();
     state.metrics.answered(operation, response.status, code, took);

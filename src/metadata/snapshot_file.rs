@@ -68,7 +68,7 @@ struct Head {
     keys: usize,
 }
 
-/// What tells two states of one store apart. The times are of different servers' clocks.
+/// Distinguishes two states of one store. The times are of different servers' clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     definitions: Revision,

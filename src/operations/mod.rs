@@ -96,11 +96,14 @@ mod tests {
         };
         let known: BTreeSet<_> = rows().map(abbreviated).collect();
         for call in &known {
-            assert!(reported.contains(call.as_str()), "docs/reference/api.md does not tell of `{call}`");
+            assert!(reported.contains(call.as_str()), "docs/reference/api.md does not describe `{call}`");
         }
         for span in reported {
             let is_call = ["GET ", "POST ", "PUT ", "PATCH ", "DELETE "].iter().any(|method| span.starts_with(method));
-            assert!(!is_call || known.contains(span), "docs/reference/api.md tells of `{span}`, which is no operation");
+            assert!(
+                !is_call || known.contains(span),
+                "docs/reference/api.md describes `{span}`, which is no operation"
+            );
         }
     }
 

@@ -81,7 +81,7 @@ impl Service {
             // assign a generation a second time, for which entries of another index remain.
             by_stamp: self.lists.bag_swaps() == BagSwaps::Atomic
                 && !self.metadata.is_shared()
-                && index.spec.tells(&entries.entity_id),
+                && index.spec.proves_values(&entries.entity_id),
             condition,
             entries: entries.clone(),
             range,

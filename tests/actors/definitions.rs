@@ -132,11 +132,11 @@ async fn notifications_lead_to_reading_changes_and_missed_ones_to_a_full_read() 
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.create_elsewhere(new_feature("reported")).await;
-    store.tell(News::Changed).await;
+    store.notify(News::Changed).await;
     until("the change is known", || knows(&handle, "reported")).await;
     assert_eq!((store.full_readings(), store.readings_of_changes()), (1, 1));
     store.create_elsewhere(new_feature("missed")).await;
-    store.tell(News::Missed).await;
+    store.notify(News::Missed).await;
     until("everything is known", || knows(&handle, "missed")).await;
     assert_eq!((store.full_readings(), store.readings_of_changes()), (2, 1));
     handle.stop(Duration::from_secs(60)).await;
@@ -148,7 +148,7 @@ async fn a_failed_full_read_is_repeated_as_a_full_read() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.be_unreadable(true);
-    store.tell(News::Missed).await;
+    store.notify(News::Missed).await;
     until("it was tried again and again", || store.full_readings() >= 3).await;
     assert_eq!(handle.unavailable_reason().as_deref().map(String::as_str), Some("unreadable"));
     store.be_unreadable(false);
@@ -162,7 +162,7 @@ async fn a_successful_call_does_not_hide_a_stale_catalog() {
     let store = Arc::new(SharedStore::new(true));
     let handle = started(&store).await;
     store.be_unreadable(true);
-    store.tell(News::Changed).await;
+    store.notify(News::Changed).await;
     until("the trouble shows", || handle.unavailable_reason().is_some()).await;
     assert_eq!(handle.feature(id("seen")).await.unwrap(), None);
     assert!(handle.unavailable_reason().is_some());
@@ -253,12 +253,12 @@ async fn the_actor_restarts_when_the_task_of_the_catalog_has_died() {
     until("a fresh actor was started", || handle.restarts() == 1).await;
     store.create_elsewhere(new_feature("first")).await;
     until("it can be reported again", || handle.unavailable_reason().is_none()).await;
-    store.tell(News::Changed).await;
+    store.notify(News::Changed).await;
     until("the change is known", || knows(&handle, "first")).await;
 
     store.panic_in_reading();
     store.create_elsewhere(new_feature("second")).await;
-    store.tell(News::Missed).await;
+    store.notify(News::Missed).await;
     until("a fresh actor was started again", || handle.restarts() == 2).await;
     until("what was about to be read is read", || knows(&handle, "second")).await;
     until("no trouble is left", || handle.unavailable_reason().is_none()).await;

@@ -68,7 +68,7 @@ impl SharedStore {
         self.changed.lock().unwrap().push((feature.id.clone(), Some(feature)));
     }
 
-    pub async fn tell(&self, news: News) {
+    pub async fn notify(&self, news: News) {
         self.news.lock().await.push(news);
         self.reported.notify_one();
     }

@@ -39,7 +39,7 @@ pub async fn a_feature_is_purged(page: Rc<Page>) {
 }
 
 /// The question also names the removed items of a feature that the page has not read yet.
-pub async fn a_purge_beyond_the_known_features_tells_what_goes(page: Rc<Page>) {
+pub async fn a_purge_of_a_feature_that_is_not_loaded_shows_its_consequences(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.add("seen", &[(5, json!("a")), (6, json!("b"))]).await;

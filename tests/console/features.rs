@@ -89,7 +89,7 @@ pub async fn a_lost_race_shows_both_changes(page: Rc<Page>) {
     );
 }
 
-pub async fn a_deletion_tells_what_goes(page: Rc<Page>) {
+pub async fn a_deletion_shows_its_consequences(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/features/user/seen")).await;

@@ -130,12 +130,12 @@ impl ForgedCluster {
     }
 
     /// Reports these nodes to later connections.
-    pub fn tell_first(&self, nodes: &[Reported]) {
+    pub fn report_to_later_connections(&self, nodes: &[Reported]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
     }
 
     /// Reports these nodes from now on, and waits until a driver has read them.
-    pub async fn tell(&mut self, nodes: &[Reported]) {
+    pub async fn report(&mut self, nodes: &[Reported]) {
         *self.topology.lock().unwrap() = nodes.to_vec();
         // The second query begins when the first has been processed.
         for _ in 0..2 {

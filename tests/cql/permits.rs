@@ -62,7 +62,7 @@ async fn requests_of_lost_callers_on_a_node_are_bounded() {
             let ended = crowd(&server, sent).await;
             assert!(ended.iter().all(Result::is_err), "{sent:?}");
         }
-        assert!(began.elapsed() < HELD, "too slow to tell");
+        assert!(began.elapsed() < HELD, "too slow for a verdict");
         let requests = server.metric("liststore_cql_request_duration_seconds", "") as usize - before;
         assert_eq!(requests, PERMITS, "{sent:?}");
         assert_eq!(counts(&server).in_use, PERMITS, "{sent:?}: the node is still at work");

@@ -49,7 +49,7 @@ async fn replicas_of_the_local_rack_are_preferred() {
     for (node, rack) in cluster.nodes.iter_mut().zip(["rack1", "rack2", "rack3"]) {
         node.rack = rack;
     }
-    cluster.tell_first(&cluster.nodes.clone());
+    cluster.report_to_later_connections(&cluster.nodes.clone());
     for rack in [Some("rack2"), None] {
         let options = CqlOptions {
             contact_points: cluster.options.contact_points.clone(),

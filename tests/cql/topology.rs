@@ -27,7 +27,7 @@ async fn a_datacenter_that_joins_later_gets_no_requests() {
     let list = fresh_list();
     server.add(&list, &[(now(), b"kept")]).await;
     let all = cluster.nodes.clone();
-    cluster.tell(&all).await;
+    cluster.report(&all).await;
     for _ in 0..60 {
         assert_eq!(server.values(&list).await, [b"kept"]);
     }
@@ -68,7 +68,7 @@ async fn a_silently_lost_node_does_not_delay_opening() {
     let gone = cluster.nodes[2].address;
     let _hole = BlackHole::at(gone).await;
     cluster.nodes[2].datacenter = HERE;
-    cluster.tell_first(&cluster.nodes.clone());
+    cluster.report_to_later_connections(&cluster.nodes.clone());
     let mut options = cluster.options.clone();
     options.contact_points.insert(0, gone.to_string());
     let store = store(&options);
@@ -94,7 +94,7 @@ async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
             reported
         })
         .collect();
-    cluster.tell_first(&reported);
+    cluster.report_to_later_connections(&reported);
     let named = reported.iter().map(|node| TranslatedNode::Address(node.address.ip()));
     let address_translation = named.zip(reached.iter().map(|node| node.address)).collect();
     let options = CqlOptions { address_translation, ..cluster.options.clone() };
@@ -115,7 +115,7 @@ async fn nodes_behind_different_ports_are_reached_at_translated_addresses() {
     for (n, node) in reported.iter_mut().enumerate() {
         node.address.set_ip(std::net::Ipv4Addr::new(192, 0, 2, n as u8 + 1).into());
     }
-    cluster.tell_first(&reported);
+    cluster.report_to_later_connections(&reported);
     let named = reported.iter().enumerate().map(|(n, node)| match n {
         1 => TranslatedNode::HostId(node.host_id()),
         _ => TranslatedNode::Address(node.address.ip()),

@@ -73,7 +73,7 @@ impl Engine {
         let synced = self.progress.sync();
         self.metrics.fsync_seconds.observe(began.elapsed().as_secs_f64());
         match &synced {
-            Ok(()) => self.known.tell(began, self.progress.durable()),
+            Ok(()) => self.known.write_if_due(began, self.progress.durable()),
             Err(error) => {
                 self.health.fail(format!("an fsync of the log failed: {error}; restart the server"));
                 self.bell.ring();

@@ -83,7 +83,7 @@ impl Namespace {
     }
 
     /// A pool that was deleted since has no status to write.
-    pub async fn tell(&self, pool: &str, status: &PoolStatus) -> kube::Result<()> {
+    pub async fn write_status(&self, pool: &str, status: &PoolStatus) -> kube::Result<()> {
         let reported = json!({
             "apiVersion": "liststore.dev/v1alpha1",
             "kind": "ListActorPool",

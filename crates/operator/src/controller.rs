@@ -132,7 +132,7 @@ impl Operator {
         }
         // Before a change of the Deployment, with the selector: autoscalers read it before there is anything to scale.
         if status != before {
-            namespace.tell(&name, &status).await?;
+            namespace.write_status(&name, &status).await?;
         }
         if let Some(replicas) = scale_to {
             namespace.scale(&spec.deployment_ref.name, replicas).await?;

@@ -37,7 +37,7 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
         match reported(story, &homes, clusters.len(), look, &history.calls[look.call]) {
             Ok(reported) => {
                 let mut effects: Vec<Effect> =
-                    reported.into_iter().map(|(covered, seen)| Effect::tells(covered, seen)).collect();
+                    reported.into_iter().map(|(covered, seen)| Effect::reports(covered, seen)).collect();
                 // Items that share a value are of one cluster.
                 for (places, count) in &look.some {
                     let shares =

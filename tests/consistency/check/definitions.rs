@@ -134,9 +134,9 @@ fn existence_effect(bits: &Bits<'_>, side: Side, call: &Call) -> Option<Effect> 
     }
     let happened = call.outcome == Outcome::Done || call.unknown();
     match (&call.request, &call.outcome) {
-        (_, Outcome::FeatureNotFound) => Some(Effect::tells(FEATURE, 0)),
-        (_, Outcome::VersionNotFound) => Some(Effect::tells(FEATURE | bit, FEATURE)),
-        (_, Outcome::Exists) => Some(Effect::tells(bit, bit)),
+        (_, Outcome::FeatureNotFound) => Some(Effect::reports(FEATURE, 0)),
+        (_, Outcome::VersionNotFound) => Some(Effect::reports(FEATURE | bit, FEATURE)),
+        (_, Outcome::Exists) => Some(Effect::reports(bit, bit)),
         (Request::CreateFeature { .. }, _) if happened => Some(Effect { reported: bit, set: bit, ..Effect::default() }),
         (Request::CreateVersion { .. }, _) if happened => {
             Some(Effect { reported: FEATURE | bit, reported_set: FEATURE, set: bit, ..Effect::default() })
@@ -156,7 +156,7 @@ fn existence_effect(bits: &Bits<'_>, side: Side, call: &Call) -> Option<Effect> 
             | Outcome::Contained(_)
             | Outcome::Done
             | Outcome::Ttl(_),
-        ) => Some(Effect::tells(FEATURE | bit, FEATURE | bit)),
+        ) => Some(Effect::reports(FEATURE | bit, FEATURE | bit)),
         _ => None,
     }
 }
@@ -211,7 +211,7 @@ fn ttl_steps(history: &History, version: &VersionName, secs: &[u64]) -> Vec<Step
                 Effect { set: bit_of(secs, *ttl_secs), clear: u64::MAX, ..Effect::default() }
             }
             (Request::ReadTtl { version: of }, Outcome::Ttl(read)) if of == version => {
-                Effect::tells(u64::MAX, bit_of(secs, *read))
+                Effect::reports(u64::MAX, bit_of(secs, *read))
             }
             _ => continue,
         };

@@ -48,7 +48,7 @@ impl Effect {
         Self { clear: bits, ..Self::default() }
     }
 
-    pub fn tells(reported: u64, reported_set: u64) -> Self {
+    pub fn reports(reported: u64, reported_set: u64) -> Self {
         Self { reported, reported_set, ..Self::default() }
     }
 }

@@ -128,7 +128,7 @@ impl<'a> Member<'a> {
     }
 
     fn standing(&self, timestamp: Option<u64>) -> Effect {
-        Effect::tells(u64::MAX, timestamp.map_or(0, |timestamp| self.at(timestamp)))
+        Effect::reports(u64::MAX, timestamp.map_or(0, |timestamp| self.at(timestamp)))
     }
 
     /// What a window reports: its item is between the bounds, or it is not.
@@ -138,10 +138,10 @@ impl<'a> Member<'a> {
         // Set for an item that is not before the window, and for one that is behind it.
         let (reached, passed) = (1 << before, if until < self.times.len() { 1 << until } else { 0 });
         match window.results.values.iter().any(|(value, _)| value == self.value) {
-            true if before == until => Some(Effect::tells(NEVER_SET, NEVER_SET)),
-            true => Some(Effect::tells(reached | passed, reached)),
+            true if before == until => Some(Effect::reports(NEVER_SET, NEVER_SET)),
+            true => Some(Effect::reports(reached | passed, reached)),
             // Nothing certain where it may be behind the window instead of before it.
-            false => (before < until && passed == 0).then(|| Effect::tells(reached, 0)),
+            false => (before < until && passed == 0).then(|| Effect::reports(reached, 0)),
         }
     }
 

@@ -80,7 +80,7 @@ impl fmt::Display for Explained<'_> {
     }
 }
 
-/// All violations found, the most telling first: at most one for each object. An error means that
+/// All violations found, the most informative first: at most one for each object. An error means that
 /// the history itself cannot be judged.
 pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     let mut violations = forbidden_answers(history);

@@ -31,7 +31,7 @@ fn effect() -> impl Strategy<Value = Effect> {
     prop_oneof![
         3 => bits.clone().prop_map(Effect::sets),
         2 => bits.clone().prop_map(Effect::clears),
-        3 => (bits.clone(), bits.clone()).prop_map(|(reported, set)| Effect::tells(reported, reported & set)),
+        3 => (bits.clone(), bits.clone()).prop_map(|(reported, set)| Effect::reports(reported, reported & set)),
         2 => (bits, 0_u64..3).prop_map(|(clear, count)| {
             let weights = [1, 2].into_iter().filter(|bit| clear & bit != 0).map(|bit| (bit, 1, 1)).collect();
             Effect { counted: vec![(weights, count)], ..Effect::clears(clear) }

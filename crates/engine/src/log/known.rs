@@ -50,7 +50,7 @@ impl Known {
     }
 
     /// Writes that the log is durable up to this position, if a write is due.
-    pub fn tell(&self, now: Instant, durable: Position) {
+    pub fn write_if_due(&self, now: Instant, durable: Position) {
         let mut due_at = self.due_at.lock().unwrap_or_else(PoisonError::into_inner);
         if due_at.is_none_or(|due_at| due_at <= now) {
             *due_at = Some(now + EVERY);
@@ -59,7 +59,7 @@ impl Known {
     }
 
     /// Writes the last position, durably.
-    pub fn tell_last(&self, durable: Position) {
+    pub fn write_last(&self, durable: Position) {
         self.write(durable);
         let _the_log_does_without = self.file.as_ref().map(|file| file.sync());
     }

@@ -224,7 +224,7 @@ fn stop(engine: &Engine, running: Running) {
     if running.lock.is_some() && !engine.health.has_failed() {
         // An older time only delays the drop of expired items.
         let _older_one_stays = engine.tables.install_time();
-        engine.known.tell_last(engine.progress.durable());
+        engine.known.write_last(engine.progress.durable());
     }
     drop(running.lock);
 }

@@ -32,9 +32,9 @@ fn flushes_that_grow_smaller_and_smaller_do_not_stop_the_store() {
             runtime.block_on(opened.session.add(&op, &list(0), items.to_vec())).unwrap();
         }
         let flushed = std::thread::scope(|scope| {
-            let (tell, reported) = sync_channel(1);
-            scope.spawn(move || tell.send(store.flush().is_ok()));
-            reported.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| {
+            let (sender, finished) = sync_channel(1);
+            scope.spawn(move || sender.send(store.flush().is_ok()));
+            finished.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| {
                 // Lets go of the thread that waits.
                 runtime.block_on(store.close()).unwrap();
                 false

@@ -123,7 +123,7 @@ pub async fn entities(
 type Partition = (i64, String, String);
 
 /// Partitions of a table between two tokens; of fewer tokens where there is too much to be passed over in the time that
-/// there is, such as partitions that were deleted and are not compacted away yet. Tells where the next part begins if
+/// there is, such as partitions that were deleted and are not compacted away yet. Returns where the next part begins if
 /// this was not the end of the table: lists of that token may have been cut off in their middle.
 async fn partitions_between(
     core: &Arc<Core>,

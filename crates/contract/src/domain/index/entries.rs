@@ -87,7 +87,7 @@ impl IndexSpec {
 
     /// Whether entries under a name prove that a bag has its values, if the bag is the one of the entry: the places
     /// are then moments of updates, and no other values have the name.
-    pub fn tells(&self, name: &EntityId) -> bool {
+    pub fn proves_values(&self, name: &EntityId) -> bool {
         self.order_by.is_none() && is_of_one(name.as_str())
     }
 
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn entries_reveal_short_values_of_unordered_indexes() {
         let name = |index: &IndexSpec, value: &str| index.condition(&[value], None, None).unwrap().entity().unwrap();
-        let tells = |index: &IndexSpec, value: &str| index.tells(&name(index, value));
-        assert!(tells(&index(&["/a"], None), "\"GB\"") && tells(&index(&["/a"], None), "1e5"));
-        assert!(!tells(&index(&["/a"], None), &format!("\"{}\"", "a".repeat(600))));
-        assert!(!tells(&index(&["/a"], Some("/b")), "\"GB\""));
+        let proves = |index: &IndexSpec, value: &str| index.proves_values(&name(index, value));
+        assert!(proves(&index(&["/a"], None), "\"GB\"") && proves(&index(&["/a"], None), "1e5"));
+        assert!(!proves(&index(&["/a"], None), &format!("\"{}\"", "a".repeat(600))));
+        assert!(!proves(&index(&["/a"], Some("/b")), "\"GB\""));
     }
 
     #[test]
