@@ -27,7 +27,7 @@ TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
 
 
 class Failed(Exception):
-    """Something that is told in one line."""
+    """A failure that is reported in one line."""
 
 
 def note(text):

@@ -1,4 +1,4 @@
-"""Asks servers over HTTP from many connections until it is told to stop, and counts what failed.
+"""Asks servers over HTTP from many connections until standard input ends, and counts failures.
 
 usage: steady_load.py [--exact] URL [URL…]
                              asks until standard input ends; then prints one line of JSON. The API keys of the URLs are
@@ -6,7 +6,7 @@ usage: steady_load.py [--exact] URL [URL…]
 
 Callers that meet a server that goes away in different ways: `busy` keep a connection and ask again at once, `fresh`
 open one for each request, `idle` keep one and ask every two seconds, and `writer` keep one and add and remove an item
-by turns. An answer that is not 200, and anything but an answer, has failed, and is told with the time (UTC). With
+by turns. An answer that is not 200, and anything but an answer, has failed, and is printed with the time (UTC). With
 --exact, so has an add or a removal of anything but one item: the servers must share their items. Nothing is tried
 again.
 """
@@ -86,4 +86,4 @@ sys.stdin.read()
 stop.set()
 for thread in threads:
     thread.join()
-print(json.dumps({"asked": asked, "told_to_close": closed, "failed": len(failed), "first": failed[:5]}))
+print(json.dumps({"asked": asked, "closing": closed, "failed": len(failed), "first": failed[:5]}))

@@ -1,10 +1,10 @@
-"""The commands that a document tells its readers to run, one a line, as they stand there.
+"""Prints the commands of a document, one a line and unchanged.
 
-usage: told_commands.py FILE          those of its `sh` blocks, and of code spans that begin with `kubectl -n`
-       told_commands.py FILE --yaml [NUMBER]
+usage: documented_commands.py FILE    the commands of its `sh` blocks, and of code spans that begin with `kubectl -n`
+       documented_commands.py FILE --yaml [NUMBER]
                                       its first `yaml` block, or the one with this number; --sql likewise
 
-A line that goes on is put together, with one space where it was broken.
+A command over several lines is joined, with one space at each break.
 """
 
 import pathlib
