@@ -336,7 +336,7 @@ async fn the_examples_of_the_guide_return_its_answers() {
     let page = include_str!("../../docs/explanation/bags.md");
     let (requests, answers) = (blocks(page, "http"), blocks(page, "json"));
     assert_eq!(requests.len(), answers.len());
-    for (request, reported) in requests.into_iter().zip(answers) {
+    for (request, documented) in requests.into_iter().zip(answers) {
         let (head, body) =
             request.split_once("\n{").map_or((request, String::new()), |(head, rest)| (head, format!("{{{rest}")));
         let mut lines = head.lines();
@@ -351,12 +351,15 @@ async fn the_examples_of_the_guide_return_its_answers() {
         if let Some(tag) = answer.header("etag") {
             tag.clone_into(&mut noted);
         }
-        let (status, reported) = reported.split_once('\n').unwrap_or((reported, ""));
+        let (status, documented) = documented.split_once('\n').unwrap_or((documented, ""));
         assert_eq!(answer.status.to_string(), status, "{request}: {}", answer.text());
-        if !reported.is_empty() {
-            let reported: Value = serde_json::from_str(&reported.replace("[…]", "\"…\"")).unwrap();
+        if !documented.is_empty() {
+            let documented: Value = serde_json::from_str(&documented.replace("[…]", "\"…\"")).unwrap();
             let found: Value = serde_json::from_slice(&answer.body).unwrap();
-            assert!(is_as_documented(&found, &reported, &mut String::new()), "{request}:\n{found}\nis not\n{reported}");
+            assert!(
+                is_as_documented(&found, &documented, &mut String::new()),
+                "{request}:\n{found}\nis not\n{documented}"
+            );
         }
     }
 }

@@ -196,7 +196,7 @@ async fn erasing_an_entity_empties_its_sets() {
 #[tokio::test]
 async fn the_examples_of_the_guide_return_its_answers() {
     let (api, mut token) = (api().await, String::new());
-    for Step { method, path, body, reported } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
+    for Step { method, path, body, response } in steps(include_str!("../../docs/explanation/sets.md"), ago) {
         let path = path.replace("TOKEN", &token);
         let answer = match method.as_str() {
             "GET" => api.get(&path).await,
@@ -205,7 +205,7 @@ async fn the_examples_of_the_guide_return_its_answers() {
         };
         assert!((200..300).contains(&answer.status), "{path}: {answer:?}");
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert!(is_as_documented(&answer, &reported, &mut token), "{path}:\n{answer}\nis not\n{reported}");
+        assert!(is_as_documented(&answer, &response, &mut token), "{path}:\n{answer}\nis not\n{response}");
     }
 }
 

@@ -378,21 +378,21 @@ async fn the_examples_of_the_guide_work_on_cassandra() {
     environment.insert("LISTSTORE__ITEMS__CQL__KEYSPACE", keyspace.options.keyspace.clone());
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let (server, mut token) = (program::Server::start_with(&environment), String::new());
-    for Step { method, path, body, reported } in steps(guide, |secs| ago(secs).as_nanos()) {
+    for Step { method, path, body, response } in steps(guide, |secs| ago(secs).as_nanos()) {
         let path = path.replace("TOKEN", &token);
         let answer: Value = ok(&server, &method, &path, &body);
-        assert!(is_as_documented(&answer, &reported, &mut token), "{path}:\n{answer}\nis not\n{reported}");
+        assert!(is_as_documented(&answer, &response, &mut token), "{path}:\n{answer}\nis not\n{response}");
     }
     let bare = bare(&keyspace.options).await;
     let (statements, tables) = (blocks(guide, "cql"), blocks(guide, "text"));
     assert!(!statements.is_empty() && statements.len() == tables.len());
     for (statement, table) in statements.into_iter().zip(tables) {
         let lines = printed(&bare, statement).await;
-        let reported: Vec<_> = table.lines().skip(2).collect();
-        assert_eq!(lines.len(), reported.len(), "{lines:?}");
-        for (line, reported) in lines.iter().zip(reported) {
-            let reported = reported.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(is_line_as_documented(line, &reported), "{line}\nis not\n{reported}");
+        let documented: Vec<_> = table.lines().skip(2).collect();
+        assert_eq!(lines.len(), documented.len(), "{lines:?}");
+        for (line, documented) in lines.iter().zip(documented) {
+            let documented = documented.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(is_line_as_documented(line, &documented), "{line}\nis not\n{documented}");
         }
     }
 }
