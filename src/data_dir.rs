@@ -204,7 +204,7 @@ impl Plan {
         };
         for part in wanted {
             let path = part.path(dir);
-            if contents.stage(*part) == Some(Stage::Present) && !is_there(disk, &path)? {
+            if contents.stage(*part) == Some(Stage::Present) && !exists(disk, &path)? {
                 let why = format!("{} is recorded as a part of this store", dir.join(NAME).display());
                 return Err(DataDirError::Missing { path, why });
             }
@@ -238,7 +238,7 @@ pub fn expected(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<StoreI
 }
 
 /// Whether a file or a directory exists.
-fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, DataDirError> {
+fn exists(disk: &dyn Disk, path: &Path) -> Result<bool, DataDirError> {
     let (dir, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
     match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -443,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_caller_is_served_whatever_anonymous_callers_hold(
+        fn one_caller_is_served_regardless_of_anonymous_callers(
             body in 1_usize << 10..1 << 30,
             answer in 1_usize << 10..1 << 30,
             shrunk in (0_u32..20, 0_u32..20),

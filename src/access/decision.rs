@@ -93,7 +93,7 @@ impl Principal {
     pub fn author(&self, claimed: Option<&Author>) -> Author {
         match self {
             // A name in the form of known callers would be mistaken for theirs later.
-            Self::Anonymous => match claimed.filter(|claimed| is_of_somebody_known(claimed)) {
+            Self::Anonymous => match claimed.filter(|claimed| has_form_of_known_caller(claimed)) {
                 Some(claimed) => Author::anonymous().on_behalf_of(Some(claimed)),
                 None => claimed.cloned().unwrap_or_else(Author::anonymous),
             },
@@ -107,7 +107,7 @@ impl Principal {
 }
 
 /// Whether a name has the form of an identified caller's name.
-fn is_of_somebody_known(name: &Author) -> bool {
+fn has_form_of_known_caller(name: &Author) -> bool {
     let name = name.as_str();
     name == "local" || ["key:", "jwt:", "cert:"].iter().any(|kind| name.starts_with(kind))
 }

@@ -225,12 +225,12 @@ impl Limiter {
     pub fn take_items(&self, items: usize) -> Result<(), Limited> {
         let Some(bucket) = &self.items else { return Ok(()) };
         bucket.take_one(Excess::Items)?;
-        self.owe_items(items.saturating_sub(1));
+        self.charge_items(items.saturating_sub(1));
         Ok(())
     }
 
     /// Counts items whose number was unknown before they were read.
-    pub fn owe_items(&self, items: usize) {
+    pub fn charge_items(&self, items: usize) {
         if let Some(bucket) = self.items.as_ref().filter(|_| items > 0) {
             bucket.owe(items as u64);
         }
@@ -323,7 +323,7 @@ mod tests {
         assert!(reported.excess == Excess::Items && reported.retry_after >= left.more_in / 2, "{reported:?}");
         // The longer of two waits satisfies both.
         assert!(left.more_in <= refused.retry_after && left.more_in.as_secs() >= 985, "{left:?}");
-        limiter.owe_items(usize::MAX);
+        limiter.charge_items(usize::MAX);
         assert!(limiter.take_items(1).is_err());
     }
 

@@ -68,7 +68,7 @@ struct Failures {
     since: Option<Instant>,
     attempts: u64,
     /// The reasons that were logged since then.
-    said: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 /// The maximum of reasons that are logged until all sessions are open again.
@@ -85,7 +85,7 @@ impl Openings {
         failures.slots += usize::from(!failed_before);
         failures.since.get_or_insert_with(Instant::now);
         failures.attempts += 1;
-        failures.said.len() < REASONS_MAX && failures.said.insert(reason.to_owned())
+        failures.logged.len() < REASONS_MAX && failures.logged.insert(reason.to_owned())
     }
 
     /// Records that a slot has opened its session after a failure. If it was the last such slot, returns how many
@@ -252,7 +252,7 @@ mod tests {
         assert!(!openings.failed(false, "connection refused"), "another slot");
         assert!(!openings.failed(true, "connection refused"), "the same again");
         assert!(openings.failed(true, "the schema is missing"));
-        assert!(!openings.failed(true, "connection refused"), "it was said before");
+        assert!(!openings.failed(true, "connection refused"), "it was logged before");
         assert_eq!(openings.opened(), None, "one slot still has none");
         assert!(matches!(openings.opened(), Some((5, _))));
         assert!(openings.failed(false, "connection refused"), "this is another failure");

@@ -186,7 +186,7 @@ impl ListTurns {
 
     /// The lock of a list, for an operation that comes now. Later adds to a set wait behind it.
     fn lock(&self, list: &ListKey) -> ListLock {
-        self.no_more_join(list);
+        self.close_joins(list);
         let mut lists = self.lists.wanted();
         let wanted = lists.entry(Arc::clone(list.bytes())).or_default();
         wanted.by += 1;
@@ -241,7 +241,7 @@ impl ListTurns {
         }
     }
 
-    fn no_more_join(&self, list: &ListKey) {
+    fn close_joins(&self, list: &ListKey) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.is_empty() {
             waiting.remove(list.bytes());

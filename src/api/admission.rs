@@ -68,7 +68,7 @@ async fn identify(
     headers: &HeaderMap,
     client: &Client,
 ) -> Result<Principal, Problem> {
-    if is_for_anybody(state, operation) {
+    if is_public(state, operation) {
         return Ok(Principal::Anonymous);
     }
     check_certificate(client)?;
@@ -92,7 +92,7 @@ pub(crate) fn again(
     segments: &Segments<'_>,
     head: &RequestHead<'_>,
 ) -> Result<Option<Principal>, Problem> {
-    if is_for_anybody(state, operation) {
+    if is_public(state, operation) {
         return Ok(None);
     }
     check_certificate(head.client)?;
@@ -107,7 +107,7 @@ fn check_certificate(client: &Client) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "the client certificate of this connection is no longer valid: reconnect with a valid one";
-    Err(Problem::new(ErrorCode::Unauthenticated, detail).because("certificate that is no longer valid"))
+    Err(Problem::new(ErrorCode::Unauthenticated, detail).with_cause("certificate that is no longer valid"))
 }
 
 /// Whether the caller may send this request for the resources of its path now.
@@ -119,11 +119,11 @@ fn admit(
     client: &Client,
     principal: &Principal,
 ) -> Result<(), Problem> {
-    if is_for_anybody(state, operation) {
+    if is_public(state, operation) {
         return Ok(());
     }
     // The log finds refused requests by their caller.
-    let because_of = |problem: Problem| problem.because(principal.to_string());
+    let because_of = |problem: Problem| problem.with_cause(principal.to_string());
     if let Some(limiter) = principal.limiter() {
         limiter.take_request().map_err(|limited| because_of(limited.into()))?;
         if operation.counts_items {
@@ -140,7 +140,7 @@ fn admit(
 /// Whether the caller has the permission of an operation for the resources of its path.
 fn permit(operation: &'static Row, segments: &Segments<'_>, principal: &Principal) -> Result<(), Problem> {
     let decided = decide(principal, operation.permission, operation.resource([&segments[0], &segments[1]]));
-    decided.map_err(|denied| Problem::from(denied).because(principal.to_string()))
+    decided.map_err(|denied| Problem::from(denied).with_cause(principal.to_string()))
 }
 
 /// Refuses a body that the operation does not take, and a head without a body where the operation needs one.
@@ -163,7 +163,7 @@ fn check_body(head: &RequestHead<'_>, operation: &'static Row, bytes_max: usize)
 }
 
 /// Whether any caller may use an operation, so that no identification is necessary.
-pub(crate) fn is_for_anybody(state: &ApiState, operation: &'static Row) -> bool {
+pub(crate) fn is_public(state: &ApiState, operation: &'static Row) -> bool {
     operation.permission == Permission::Open || operation.is(&metrics::ROW) && state.options.metrics_are_open
 }
 
@@ -189,13 +189,13 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 
 fn refusal(unidentified: Unidentified) -> Problem {
     const HINT: &str = "send a valid API key or token: Authorization: Bearer …";
-    let refused_because = |why: String| Problem::new(ErrorCode::Unauthenticated, HINT).because(why);
+    let refused_because = |why: String| Problem::new(ErrorCode::Unauthenticated, HINT).with_cause(why);
     let refused = |why: &str| refused_because(why.to_owned());
     match unidentified {
         Unidentified::NoCredentials => refused("no key"),
         Unidentified::Refused(NoKey::Malformed) => {
             let detail = "malformed API key: checksum mismatch";
-            Problem::new(ErrorCode::Unauthenticated, detail).because("malformed key")
+            Problem::new(ErrorCode::Unauthenticated, detail).with_cause("malformed key")
         }
         // Only the log contains which reason applied.
         Unidentified::Refused(NoKey::Expired) => refused("expired key"),

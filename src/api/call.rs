@@ -63,12 +63,12 @@ impl<'c> Call<'c> {
 
     /// The author of a change: the `Liststore-User` header or, for an unknown caller, its certificate.
     fn author(&self) -> Result<Option<Author>, Problem> {
-        let said = headers::author(self.headers)?;
+        let named = headers::author(self.headers)?;
         if !matches!(self.principal, Principal::Anonymous) {
-            return Ok(said);
+            return Ok(named);
         }
         let shown = || self.client.certificate.as_ref()?.names().first().and_then(|name| Author::new(name).ok());
-        Ok(said.or_else(shown))
+        Ok(named.or_else(shown))
     }
 
     /// The list that the path and the parameter `version` name.

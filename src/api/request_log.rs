@@ -86,7 +86,7 @@ impl RequestLog {
         let is_refusal =
             matches!(problem.code, Unauthenticated | PermissionDenied | LocalOnly | UnknownHost | RateLimited);
         if is_refusal {
-            self.turned_away(request_id, operation, problem);
+            self.log_refused_caller(request_id, operation, problem);
         }
         if !problem.status().is_server_error() {
             return;
@@ -104,7 +104,7 @@ impl RequestLog {
     }
 
     /// Logs a refused caller, if identified. Any client can cause this, so each code has one line per interval.
-    fn turned_away(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
+    fn log_refused_caller(&self, request_id: &HeaderValue, operation: &'static str, problem: &Problem) {
         let (code, who) = (problem.code.name(), problem.cause.as_deref().unwrap_or_default());
         let (request_id, reason) = (text(request_id), &*problem.detail);
         if self.is_due(problem.code) {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_line_has_the_requests_id() {
-        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
+        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").with_cause("no route");
         let lines = logged(tracing::Level::DEBUG, &outage);
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains("request_id=\"request-17\"")), "{lines:?}");
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn server_failures_are_logged_without_debug_lines() {
-        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").because("no route");
+        let outage = Problem::new(ErrorCode::StoreUnavailable, "away").with_cause("no route");
         let lines = logged(tracing::Level::INFO, &outage);
         // One outage has one line, with the cause and the ID.
         assert_eq!(lines.len(), 1, "{lines:?}");

@@ -25,7 +25,7 @@ pub async fn entrance(settings: &Settings, metadata: &dyn MetadataStore) -> Resu
         AccessMode::Open if beyond && !is_insecure => return Err(exposed()),
         AccessMode::Open => Mode::Never,
         // The settings name other credentials, so callers must present one.
-        AccessMode::Auto if settings.access.knows_callers() => Mode::Always,
+        AccessMode::Auto if settings.access.can_identify_callers() => Mode::Always,
         AccessMode::Auto if !beyond || is_insecure => Mode::OnceConfigured,
         AccessMode::Auto => match metadata.keys(None).await {
             Ok(Some(keys)) if keys.keys.is_empty() => return Err(exposed()),

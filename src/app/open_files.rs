@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::FILES_BESIDE_CONNECTIONS;
+use crate::config::OTHER_FILES;
 
 /// Raises the limit to this process's hard limit. The usual 1,024 suits programs that use select(2). Logs a warning if
 /// the limit stays below the possible need of the settings.
@@ -15,7 +15,7 @@ pub(super) fn raise_limit(connections_max: usize) {
     }
     // `None` means unlimited.
     let Some(limit) = getrlimit(Resource::Nofile).current else { return };
-    let needed = connections_max.saturating_add(FILES_BESIDE_CONNECTIONS) as u64;
+    let needed = connections_max.saturating_add(OTHER_FILES) as u64;
     if limit < needed {
         tracing::warn!(limit, needed, "the limit of open files is too low for http.connections_max: raise `ulimit -n`");
     }

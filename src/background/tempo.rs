@@ -27,17 +27,19 @@ const STEP_OF_PACE: usize = 32;
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     /// The work at once without callers, and with callers.
-    alone: usize,
-    beside: usize,
+    without_callers: usize,
+    with_callers: usize,
     /// With callers, each step is followed by a pause of this many times its duration, up to `pause_max`.
     pause: u32,
     pause_max: Duration,
 }
 
 /// Many bags share one write. A step can take long for other reasons than its work.
-const TOGETHER: Steps = Steps { alone: 4_096, beside: 64, pause: 3, pause_max: Duration::from_millis(25) };
+const TOGETHER: Steps =
+    Steps { without_callers: 4_096, with_callers: 64, pause: 3, pause_max: Duration::from_millis(25) };
 /// Each bag is separate work of the database, and its callers wait behind it. If a step takes long, callers wait too.
-const ONE_BY_ONE: Steps = Steps { alone: 32, beside: 1, pause: 5, pause_max: Duration::from_millis(250) };
+const ONE_BY_ONE: Steps =
+    Steps { without_callers: 32, with_callers: 1, pause: 5, pause_max: Duration::from_millis(250) };
 
 pub(super) struct Tempo {
     answered: Answered,
@@ -45,7 +47,7 @@ pub(super) struct Tempo {
     /// The count at the last check, and its time.
     seen: (u64, Instant),
     /// Until when callers are reckoned with.
-    beside_until: Instant,
+    callers_until: Instant,
 }
 
 impl Tempo {
@@ -61,27 +63,27 @@ impl Tempo {
         let now = Instant::now();
         let seen = (answered(), now);
         // Two checks are necessary to detect callers.
-        Self { answered, steps, seen, beside_until: now + LOOK_INTERVAL }
+        Self { answered, steps, seen, callers_until: now + LOOK_INTERVAL }
     }
 
-    fn is_beside_callers(&mut self) -> bool {
+    fn has_callers(&mut self) -> bool {
         let (count, at) = self.seen;
         let passed = at.elapsed();
         if passed >= LOOK_INTERVAL {
             self.seen = ((self.answered)(), Instant::now());
             if self.seen.0.saturating_sub(count) as f64 > FEW * passed.as_secs_f64() {
-                self.beside_until = Instant::now() + CALM;
+                self.callers_until = Instant::now() + CALM;
             }
         }
-        Instant::now() < self.beside_until
+        Instant::now() < self.callers_until
     }
 
     /// The work to do at once, at a rate per second if one is set.
     pub fn step(&mut self, pace: Option<NonZeroU32>) -> usize {
         match pace {
             Some(pace) => STEP_OF_PACE.min(pace.get() as usize),
-            None if self.is_beside_callers() => self.steps.beside,
-            None => self.steps.alone,
+            None if self.has_callers() => self.steps.with_callers,
+            None => self.steps.without_callers,
         }
     }
 
@@ -89,9 +91,7 @@ impl Tempo {
     pub async fn rest(&mut self, done: usize, pace: Option<NonZeroU32>, began: Instant) {
         match pace {
             Some(_) => pause(done, pace.map(NonZeroU32::get), began).await,
-            None if self.is_beside_callers() => {
-                sleep((self.steps.pause * began.elapsed()).min(self.steps.pause_max)).await
-            }
+            None if self.has_callers() => sleep((self.steps.pause * began.elapsed()).min(self.steps.pause_max)).await,
             None => {}
         }
     }
@@ -121,33 +121,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_is_fast_without_callers_and_gradual_next_to_them() {
         for steps in [TOGETHER, ONE_BY_ONE] {
-            all_out_or_little_by_little(steps).await;
+            assert_fast_or_gradual(steps).await;
         }
     }
 
-    async fn all_out_or_little_by_little(steps: Steps) {
+    async fn assert_fast_or_gradual(steps: Steps) {
         let (mut tempo, count) = tempo(steps);
-        assert_eq!(tempo.step(None), steps.beside, "it is not known yet");
+        assert_eq!(tempo.step(None), steps.with_callers, "it is not known yet");
         // A watcher polls.
         for _ in 0..10 {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(5, Ordering::Relaxed);
-            assert_eq!(tempo.step(None), steps.alone);
+            assert_eq!(tempo.step(None), steps.without_callers);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::ZERO);
         }
         for _ in 0..10 {
             tokio::time::advance(LOOK_INTERVAL).await;
             count.fetch_add(500, Ordering::Relaxed);
-            assert_eq!(tempo.step(None), steps.beside);
+            assert_eq!(tempo.step(None), steps.with_callers);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, steps.pause * Duration::from_millis(1));
             // The reason of a long step is unknown.
             assert_eq!(rest(&mut tempo, Duration::from_millis(200)).await, steps.pause_max);
         }
         // A caller with bursts counts between two of them.
         tokio::time::advance(CALM / 2).await;
-        assert_eq!(tempo.step(None), steps.beside);
+        assert_eq!(tempo.step(None), steps.with_callers);
         tokio::time::advance(CALM).await;
-        assert_eq!(tempo.step(None), steps.alone);
+        assert_eq!(tempo.step(None), steps.without_callers);
     }
 
     #[tokio::test(start_paused = true)]

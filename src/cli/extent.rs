@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extent_says_no_more_than_was_counted() {
+    fn an_extent_claims_at_most_the_counted_number() {
         let extent = |count, is_exact| Extent { count, is_exact }.of("list");
         assert_eq!([extent(0, true), extent(1, true), extent(12, true)], ["0 lists", "1 list", "12 lists"]);
         assert_eq!([extent(10_000, false), extent(0, false)], ["at least 10000 lists", "an unknown number of lists"]);

@@ -124,7 +124,7 @@ pub struct CertificateSettings {
 
 impl AccessSettings {
     /// Whether callers can be identified before a command has created a key.
-    pub fn knows_callers(&self) -> bool {
+    pub fn can_identify_callers(&self) -> bool {
         !self.jwt.issuers.is_empty() || !self.certificates.is_empty() || self.bootstrap_key_file.is_some()
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn memory_bytes() -> usize {
 
 /// Open files in addition to the clients' connections: files of the embedded stores, connections to the databases, and
 /// clients that wait or are being refused.
-pub const FILES_BESIDE_CONNECTIONS: usize = 3_000;
+pub const OTHER_FILES: usize = 3_000;
 /// The number of connections of a server with enough open files.
 const CONNECTIONS_MAX: usize = 25_000;
 
@@ -37,7 +37,7 @@ pub(super) fn connections() -> usize {
 
 /// A quarter of the files if the limit is very low, which the server reports.
 fn connections_of(files: usize) -> usize {
-    files.saturating_sub(FILES_BESIDE_CONNECTIONS).max(files / 4).clamp(1, CONNECTIONS_MAX)
+    files.saturating_sub(OTHER_FILES).max(files / 4).clamp(1, CONNECTIONS_MAX)
 }
 
 fn mem_total(meminfo: &str) -> Option<usize> {

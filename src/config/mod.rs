@@ -44,7 +44,7 @@ pub use http::{AdminSettings, HttpSettings, HttpTlsSettings};
 pub use items::{EmbeddedSettings, ItemsSettings};
 pub use layers::{Flag, Layers};
 pub use log::LogSettings;
-pub use machine::FILES_BESIDE_CONNECTIONS;
+pub use machine::OTHER_FILES;
 pub use metadata::{MetadataSettings, PostgresSettings};
 pub use texts::{AddressTranslation, HostPort, NodeName, Replicas, Secret};
 

@@ -165,7 +165,7 @@ fn variables_with_one_underscore_are_not_settings() {
 
 #[test]
 fn other_kinds_of_values_are_refused() {
-    for (file, said) in [
+    for (file, expected) in [
         ("http.workers = 1.5", "not a fraction"),
         ("http.workers = -1", "not -1"),
         ("http.workers = true", "not a boolean"),
@@ -203,7 +203,7 @@ fn other_kinds_of_values_are_refused() {
     ] {
         let reported = problems(file, &[]);
         assert_eq!(reported.len(), 1, "{reported:?}");
-        assert!(reported[0].contains(said), "{reported:?} for {file}");
+        assert!(reported[0].contains(expected), "{reported:?} for {file}");
     }
 }
 

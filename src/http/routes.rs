@@ -112,14 +112,14 @@ fn nearest(path: &str) -> Option<&'static str> {
     if segments.len() > SEGMENTS_MAX + 1 || segments.iter().any(|segment| segment.len() > MISTYPED_BYTES_MAX) {
         return None;
     }
-    let alike = RESOURCES.iter().filter(|resource| names_what_was_sent(&resource.segments, &segments));
+    let alike = RESOURCES.iter().filter(|resource| resembles_a_fixed_segment(&resource.segments, &segments));
     let rated = alike.map(|resource| (distance(&resource.segments, &segments), resource.path));
     let (distance, known) = rated.min_by_key(|(distance, _)| *distance)?;
     (distance <= DISTANCE_MAX).then_some(known)
 }
 
 /// Whether a sent segment resembles a fixed one, other than the version of the API.
-fn names_what_was_sent(known: &[Segment], sent: &[&str]) -> bool {
+fn resembles_a_fixed_segment(known: &[Segment], sent: &[&str]) -> bool {
     let mut names = known.iter().filter(|expected| matches!(expected, Segment::Fixed(text) if *text != "v1"));
     names.any(|expected| sent.iter().any(|segment| replacement(*expected, segment) < FAR))
 }

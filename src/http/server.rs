@@ -64,7 +64,7 @@ pub(crate) async fn admit<'r>(state: &ApiState, head: RequestHead<'r>, lack: Opt
             match admitted {
                 Ok(()) => {
                     // Only an open server admits an unknown caller to other operations.
-                    let is_stranger = admission::is_for_anybody(state, row) && is_stranger(state, &caller);
+                    let is_stranger = admission::is_public(state, row) && is_stranger(state, &caller);
                     let has_waited = !head.has_body;
                     let admitted = Admitted { started, request_id, operation, segments, has_waited };
                     return Decision { caller, is_stranger, outcome: Ok(admitted) };

@@ -203,7 +203,7 @@ mod tests {
 {"user":"u","at":1,"v":"x"} trailing
 {"user":"u","at":1,"v":"x"}"#;
         let all = rows(&shape(&["v"], false, ValueType::String), text);
-        for (bad, said) in all.iter().zip([
+        for (bad, expected) in all.iter().zip([
             "1 ! is not JSON",
             "2 ! is invalid: invalid type: sequence, expected an object",
             "3 ! has no member \"v\"",
@@ -213,7 +213,7 @@ mod tests {
             "7 ! is invalid: duplicate member \"at\"",
             "8 ! is not JSON",
         ]) {
-            assert!(bad.starts_with(said), "{bad}");
+            assert!(bad.starts_with(expected), "{bad}");
         }
         assert_eq!(all[8], "9 u 1 \"x\"");
     }

@@ -86,7 +86,7 @@ impl State {
 
     /// Whether a file with this state can stay in place of another state. It cannot if its clock was far ahead: it
     /// would then outlive all changes.
-    fn stands_for(&self, other: &Self) -> bool {
+    fn can_stay_instead_of(&self, other: &Self) -> bool {
         let age = other.ahead_of(self);
         let is_later = self.definitions >= other.definitions && self.keys >= other.keys && age.is_zero();
         let is_similar = self.definitions == other.definitions && self.keys >= other.keys && age < AGE_INTERVAL;
@@ -179,7 +179,7 @@ impl SnapshotFile {
                 "replaces the definitions snapshot on disk, whose time is ahead: check the clocks of the servers"
             );
         }
-        found.stands_for(state).then_some(synced_at)
+        found.can_stay_instead_of(state).then_some(synced_at)
     }
 
     fn head(&self, snapshot: &Snapshot, keys: &Keys) -> Head {

@@ -49,7 +49,7 @@ impl Operation for CountItems<'_> {
                 session.count(op, list, &within, max).await
             })
             .await?;
-        caller.owe_items((counted.items as usize).saturating_sub(1));
+        caller.charge_items((counted.items as usize).saturating_sub(1));
         Ok(counted)
     }
 

@@ -51,7 +51,7 @@ impl Operation for GetItems<'_> {
         let read = PageRead::new(found, &request)?;
         if let Some(page) = service.kept_page(&read) {
             service.reserve_if_long(caller, page.text.len())?;
-            caller.owe_items(page.items.saturating_sub(1));
+            caller.charge_items(page.items.saturating_sub(1));
             return Ok(page);
         }
         let deadline = deadline.unwrap_or_else(|| service.deadline(caller));
@@ -62,7 +62,7 @@ impl Operation for GetItems<'_> {
             None => (Box::pin(service.read_page(caller, &read, deadline)).await?, None),
         };
         let page = service.render_page(caller, &read, &page, validity)?;
-        caller.owe_items(page.items.saturating_sub(1));
+        caller.charge_items(page.items.saturating_sub(1));
         Ok(page)
     }
 

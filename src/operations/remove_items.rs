@@ -65,7 +65,7 @@ impl Operation for RemoveItems<'_> {
                 session.remove(op, list, &removal).await
             })
             .await?;
-        caller.owe_items((removed as usize).saturating_sub(named));
+        caller.charge_items((removed as usize).saturating_sub(named));
         Ok(removed)
     }
 

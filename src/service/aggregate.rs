@@ -85,7 +85,7 @@ impl Service {
                 session.aggregate(op, list, &plan).await
             });
             let AggregateOutcome { items_read, result } = aggregated.await?;
-            caller.owe_items(usize::try_from(items_read).unwrap_or(usize::MAX).saturating_sub(taken));
+            caller.charge_items(usize::try_from(items_read).unwrap_or(usize::MAX).saturating_sub(taken));
             taken = 0;
             self.items_aggregated.inc_by(items_read);
             match result {

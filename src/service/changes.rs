@@ -12,7 +12,7 @@ use crate::metadata::MetadataError;
 use crate::metadata::keys::server_changes::ServerChange;
 
 /// Whether a failed change may still be made.
-fn may_come_about(error: &ServiceError) -> bool {
+fn may_still_be_made(error: &ServiceError) -> bool {
     matches!(error, ServiceError::List(ListError::DeadlineExceeded { .. }))
 }
 
@@ -39,7 +39,7 @@ impl Service {
                 Ok(()) => Err(ServiceError::DeadlineExceeded { outcome_unknown: false }),
                 Err(error) => Err(error),
             };
-            if made.as_ref().is_err_and(|error| !may_come_about(error)) && is_noted {
+            if made.as_ref().is_err_and(|error| !may_still_be_made(error)) && is_noted {
                 let in_force = ServerChange { before: change.after, after: change.before, ..change };
                 if let Err(error) = metadata.note_server_change(in_force, by).await {
                     tracing::error!(%error, "the audit trail has an entry for a server change that was not made");

@@ -28,7 +28,7 @@ impl Service {
         let EntityPage { entities, next } = lists
             .entities(found.feature_key.clone(), found.properties.retention(), from, page_size.get(), deadline)
             .await?;
-        caller.owe_items(entities.len().saturating_sub(1));
+        caller.charge_items(entities.len().saturating_sub(1));
         let next_page_token = next.map(|next| walk.token_at(next.hash, next.after.as_ref()));
         Ok((entities, next_page_token))
     }

@@ -77,7 +77,7 @@ impl Service {
                 break;
             }
         }
-        caller.owe_items(found.len().saturating_sub(1));
+        caller.charge_items(found.len().saturating_sub(1));
         Ok((found, is_more.then(|| walk.token_after(last))))
     }
 }

@@ -48,7 +48,7 @@ impl Service {
         let newest_bag = found.iter().find(|last| last.id.is_of_bags() && last.version.is_default());
         let newest_bag = newest_bag.map(|last| FeatureKey::new(&last.id, &last.version, last.generation));
         let lists = self.held_lists(caller, found, &entity.entity_id, deadline).await?;
-        caller.owe_items(lists.len());
+        caller.charge_items(lists.len());
         let (metadata, by) = (self.metadata.clone(), caller.author());
         let target = format!("entity:{}/{}", entity.entity_type, entity.entity_id.as_str());
         let note = move |details| Erasure { action: ErasureAction::EraseEntity, target: target.clone(), details };
@@ -116,7 +116,7 @@ impl Service {
             if part.is_empty() {
                 return Ok(found);
             }
-            caller.owe_items(part.len() / LOOKED_AT_ONCE);
+            caller.charge_items(part.len() / LOOKED_AT_ONCE);
             let keys = part.iter().map(|list| ListKey::new(list.key(), entity_id.clone())).collect();
             match pool.held(keys, deadline).await? {
                 Some(held) => found.extend(part.into_iter().zip(held).filter_map(|(list, held)| held.then_some(list))),

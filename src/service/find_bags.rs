@@ -87,7 +87,7 @@ impl Service {
             range,
         };
         let (found, after) = self.find(caller, query, deadline).await?;
-        caller.owe_items(found.len().saturating_sub(1));
+        caller.charge_items(found.len().saturating_sub(1));
         let next_page_token = after.map(|after| walk.token_at(BagPlace { after, began_at }));
         Ok(BagsFound { entity_type: id.entity_type, bags: found, next_page_token })
     }

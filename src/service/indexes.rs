@@ -20,7 +20,7 @@ impl Service {
         let found = within(caller, Changes::Nothing, self.metadata.feature(id.clone())).await?;
         let Feature { versions, .. } = found.ok_or_else(|| MetadataError::not_found(id.clone()))?;
         let jobs = within(caller, Changes::Nothing, self.jobs.all()).await?;
-        let is_there = |target: &Target| {
+        let exists = |target: &Target| {
             let there = versions.iter().find(|version| version.version == target.version);
             there.is_some_and(|there| there.generation == target.generation)
         };
@@ -28,7 +28,7 @@ impl Service {
             .iter()
             .filter(|job| job.task.kind == TaskKind::DropIndex && job.task.feature == id && !job.state.is_over())
             .flat_map(|job| job.task.targets.iter().map(move |target| (job, target)))
-            .filter(|(_, target)| !target.version.is_default() && !is_there(target))
+            .filter(|(_, target)| !target.version.is_default() && !exists(target))
             .map(|(job, target)| IndexView {
                 name: target.version.clone(),
                 definition: None,

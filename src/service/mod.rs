@@ -109,9 +109,9 @@ impl Caller {
     }
 
     /// Counts items that were read in addition to the counted ones.
-    pub(crate) fn owe_items(&self, items: usize) {
+    pub(crate) fn charge_items(&self, items: usize) {
         if let Some(limiter) = self.principal.limiter() {
-            limiter.owe_items(items);
+            limiter.charge_items(items);
         }
     }
 

@@ -188,9 +188,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let checkpoint = Checkpoint::new(&path, "run".into());
-        let refused = |said: &str| {
+        let refused = |expected: &str| {
             let refused = checkpoint.begin::<u64>().err().unwrap().to_string();
-            assert!(refused.contains(said), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
         };
         checkpoint.hold(&1_u64, 6, "token").unwrap();
         refused("changed since the earlier run");

@@ -68,8 +68,8 @@ pub async fn export(options: ExportOptions) -> Result<Exported, Failure> {
         Failure::failed(format!("the feature {feature} has no version {label:?} (version_not_found): {known}"))
     })?;
     // A Parquet file is invalid without its footer, so a partial one cannot be continued.
-    let goes_on = output != Path::new("-") && format != ExportFormat::Parquet;
-    let checkpoint = goes_on.then(|| Checkpoint::new(&output, run));
+    let can_continue = output != Path::new("-") && format != ExportFormat::Parquet;
+    let checkpoint = can_continue.then(|| Checkpoint::new(&output, run));
     let (part, exported, page_token) = match checkpoint.as_ref().map(Checkpoint::begin).transpose()? {
         Some(Begun::Whole(exported)) => return Ok(Exported { resumed: true, ..exported }),
         Some(Begun::Part { file, bytes, exported, page_token }) => {

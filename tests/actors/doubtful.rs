@@ -63,7 +63,7 @@ impl Journal for DoubtfulJournal {
         self.kept.settle()
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.doubt.broken.store(true, SeqCst);
     }
 

@@ -79,7 +79,7 @@ async fn credentials(api: &Api, issued: &Issued) -> Vec<(Who, Vec<String>)> {
         (Who::NoKey, vec![]),
         (Who::Unknown, vec![unknown, issued.forged("alice", &["admins"])]),
         (Who::Expired, vec![expiring, issued.expired("alice", &["admins"])]),
-        (Who::Revoked, vec![revoked, issued.rotated_away("alice", &["admins"])]),
+        (Who::Revoked, vec![revoked, issued.signed_with_removed_key("alice", &["admins"])]),
         (Who::OtherEntityType, vec![other, token(&["others"])]),
         (Who::ReadOnly, vec![reader, token(&["readers"])]),
         (Who::Right, vec![admin, token(&["admins"])]),

@@ -80,7 +80,7 @@ async fn one_bad_item_refuses_the_whole_add() {
     ] {
         let body = json!({"items": [good, good, bad, good]});
         api.post(&list, body).await.refused(code, field);
-        assert!(api.values(&list).await.is_empty(), "stored beside {bad}");
+        assert!(api.values(&list).await.is_empty(), "stored next to {bad}");
     }
 }
 
@@ -109,7 +109,7 @@ async fn timestamps_may_be_ahead_of_the_server_by_a_setting() {
 
 /// A version's own bound replaces the server's, in either direction, and at once.
 #[tokio::test]
-async fn timestamps_may_be_ahead_as_far_as_their_version_allows() {
+async fn timestamps_may_be_ahead_up_to_the_bound_of_the_version() {
     const HOUR: u64 = 3_600_000_000_000;
     const SEEN: &str = "/v1/features/user/seen";
     let api = api_with(&[("items.timestamp_ahead_max", "3h")]).await;

@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Api, ago, items};
-use super::faults::{Event, Faults, faulty, faulty_beside, faulty_from_the_start};
+use super::faults::{Event, Faults, faulty, faulty_from_the_start, faulty_with_items};
 use super::sockets::until;
 
 const INDEXES: &str = "/v1/entity-types/link/indexes";
@@ -82,7 +82,7 @@ async fn the_build_of_a_deleted_index_does_not_make_its_successor_ready() {
 async fn restored_shared_definitions_cause_no_wrong_matches() {
     let items = Arc::new(MemoryStore::default());
     let on_items = async |properties: Value| {
-        let (mut api, faults) = faulty_beside(&[], Arc::clone(&items), |_: &Faults| {}).await;
+        let (mut api, faults) = faulty_with_items(&[], Arc::clone(&items), |_: &Faults| {}).await;
         api.server.ready().await;
         api.post("/v1/entity-types", json!({"entity_type": "link"})).await.expect(201);
         api.post(INDEXES, json!({"name": "by", "properties": properties})).await.expect(201);

@@ -68,7 +68,7 @@ async fn step(api: &Api, random: &mut fastrand::Rng, clock: &ManualClock, now: &
 }
 
 /// A body is omitted exactly if the page is the same byte for byte, with any changes in between, including time.
-async fn holds_to_its_tags(store: Arc<dyn ItemStore>, seed: u64) {
+async fn assert_tags_are_exact(store: Arc<dyn ItemStore>, seed: u64) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_nanos(START).unwrap()));
     let api = with_clock(store, &clock).await;
     api.feature("seen", "string", "20s").await;
@@ -113,8 +113,8 @@ async fn a_304_is_sent_exactly_if_the_page_is_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(liststore::domain::SystemClock);
         let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path()), clock, &Registry::new()).unwrap();
-        holds_to_its_tags(Arc::new(store), seed).await;
-        holds_to_its_tags(Arc::new(MemoryStore::default()), seed).await;
+        assert_tags_are_exact(Arc::new(store), seed).await;
+        assert_tags_are_exact(Arc::new(MemoryStore::default()), seed).await;
     }
 }
 

@@ -114,11 +114,11 @@ pub async fn faulty_from_the_start(
     given: &[(&'static str, &str)],
     prepare: impl FnOnce(&Faults),
 ) -> (Api, Arc<Faults>) {
-    faulty_beside(given, Arc::default(), prepare).await
+    faulty_with_items(given, Arc::default(), prepare).await
 }
 
 /// The same with existing items.
-pub async fn faulty_beside(
+pub async fn faulty_with_items(
     given: &[(&'static str, &str)],
     items: Arc<MemoryStore>,
     prepare: impl FnOnce(&Faults),

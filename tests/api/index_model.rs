@@ -93,7 +93,7 @@ async fn agree(api: &Api, entity_type: &str, steps: &[Step]) {
                 indexes[usize::from(*index)] = false;
             }
         }
-        for (index, _) in indexes.iter().enumerate().filter(|(_, is_there)| **is_there) {
+        for (index, _) in indexes.iter().enumerate().filter(|(_, exists)| **exists) {
             api.until_state(&format!("{base}/{index}"), "ready").await;
             for value in 0..3_u8 {
                 let holds =

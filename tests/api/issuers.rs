@@ -49,7 +49,7 @@ impl Issued {
     }
 
     /// Signed with a key that its issuer has removed.
-    pub fn rotated_away(&self, subject: &str, groups: &[&str]) -> String {
+    pub fn signed_with_removed_key(&self, subject: &str, groups: &[&str]) -> String {
         signed(&Signer::ed(), &with(&header("EdDSA"), &json!({"kid": "gone"})), &claims(subject, groups))
     }
 }
@@ -78,7 +78,7 @@ pub fn settings(place: &Value) -> String {
 
 /// The answer of the issuer's server.
 #[derive(Debug, Clone)]
-pub enum Says {
+pub enum IssuerResponse {
     Keys(String),
     Status(&'static str),
     /// Nothing, until the other end gives up.
@@ -95,31 +95,31 @@ pub enum Says {
 /// An issuer's server on loopback.
 pub struct Issuer {
     pub url: String,
-    pub says: Arc<Mutex<Says>>,
+    pub response: Arc<Mutex<IssuerResponse>>,
     pub asked: Arc<AtomicUsize>,
 }
 
 impl Issuer {
-    pub async fn start(says: Says) -> Self {
+    pub async fn start(response: IssuerResponse) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-        let (says, asked) = (Arc::new(Mutex::new(says)), Arc::new(AtomicUsize::new(0)));
-        let issuer = Self { url, says: Arc::clone(&says), asked: Arc::clone(&asked) };
+        let (response, asked) = (Arc::new(Mutex::new(response)), Arc::new(AtomicUsize::new(0)));
+        let issuer = Self { url, response: Arc::clone(&response), asked: Arc::clone(&asked) };
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                let says = says.lock().unwrap().clone();
+                let response = response.lock().unwrap().clone();
                 asked.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
                     let _ = stream.read(&mut [0; 4096]).await;
-                    let _ = match says {
-                        Says::Keys(text) => stream.write_all(answer("200 OK", "", &text).as_bytes()).await,
-                        Says::Status(status) => stream.write_all(answer(status, "", "").as_bytes()).await,
-                        Says::Redirect(to) => {
+                    let _ = match response {
+                        IssuerResponse::Keys(text) => stream.write_all(answer("200 OK", "", &text).as_bytes()).await,
+                        IssuerResponse::Status(status) => stream.write_all(answer(status, "", "").as_bytes()).await,
+                        IssuerResponse::Redirect(to) => {
                             let location = format!("Location: {to}\r\n");
                             stream.write_all(answer("302 Found", &location, "").as_bytes()).await
                         }
-                        Says::Nothing => stream.read(&mut [0; 1]).await.map(drop),
-                        Says::Trickle(text) => {
+                        IssuerResponse::Nothing => stream.read(&mut [0; 1]).await.map(drop),
+                        IssuerResponse::Trickle(text) => {
                             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
                             let mut written = stream.write_all(head.as_bytes()).await;
                             for byte in text.bytes() {
@@ -131,7 +131,7 @@ impl Issuer {
                             }
                             written
                         }
-                        Says::Announced(bytes) => {
+                        IssuerResponse::Announced(bytes) => {
                             let head =
                                 format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n");
                             let mut written = stream.write_all(head.as_bytes()).await;
@@ -140,7 +140,7 @@ impl Issuer {
                             }
                             written
                         }
-                        Says::Endless => {
+                        IssuerResponse::Endless => {
                             let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"keys\":[";
                             let mut written = stream.write_all(head.as_bytes()).await;
                             while written.is_ok() {
@@ -155,8 +155,8 @@ impl Issuer {
         issuer
     }
 
-    pub fn say(&self, says: Says) {
-        *self.says.lock().unwrap() = says;
+    pub fn respond_with(&self, response: IssuerResponse) {
+        *self.response.lock().unwrap() = response;
     }
 
     pub fn asked(&self) -> usize {

@@ -283,7 +283,7 @@ fn revoke(dir: &Path, authority: &str, names: &[&str]) {
 }
 
 /// Waits until a client with this certificate is admitted, or is no longer.
-async fn until_let_in(server: &TestServer, connector: &TlsConnector, expected: bool) {
+async fn wait_until_admitted(server: &TestServer, connector: &TlsConnector, expected: bool) {
     let changed = async { while health(server, connector).await.is_ok() != expected {} };
     timeout(PATIENCE, changed).await.unwrap_or_else(|_| panic!("let in: {}", !expected));
 }
@@ -303,7 +303,7 @@ async fn revoked_certificates_are_refused_also_on_open_connections() {
     let mut open = connect(&server, &feeds).await.unwrap();
     ask(&mut open, "GET", "/v1/features", "").await.unwrap().expect(200);
     revoke(dir.path(), "ca", &["feeds"]);
-    until_let_in(&server, &feeds, false).await;
+    wait_until_admitted(&server, &feeds, false).await;
     until_answered(&mut open, 401).await;
     assert_eq!(health(&server, &ops).await.unwrap(), 200);
     // Not a list: the previous one stays in use, with a report.
@@ -312,7 +312,7 @@ async fn revoked_certificates_are_refused_also_on_open_connections() {
     timeout(PATIENCE, noted).await.expect("that the list cannot be used is reported");
     assert!(health(&server, &feeds).await.is_err());
     revoke(dir.path(), "ca", &[]);
-    until_let_in(&server, &feeds, true).await;
+    wait_until_admitted(&server, &feeds, true).await;
     until_answered(&mut open, 200).await;
 }
 
@@ -335,17 +335,17 @@ async fn a_removed_authority_is_no_longer_trusted() {
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
     for set in [vec![], broken.clone(), [broken, other.clone()].concat()] {
         write(&set);
-        until_let_in(&server, &feeds, false).await;
+        wait_until_admitted(&server, &feeds, false).await;
         assert_eq!(health(&server, &stranger).await.is_ok(), set.ends_with(&other));
         until_answered(&mut open, 401).await;
         write(&own);
-        until_let_in(&server, &feeds, true).await;
+        wait_until_admitted(&server, &feeds, true).await;
         until_answered(&mut open, 200).await;
     }
     // The server's own files are separate: an unusable key affects no authority.
     fs::write(dir.path().join("server-key.pem"), "garbage").unwrap();
     write(&other);
-    until_let_in(&server, &feeds, false).await;
+    wait_until_admitted(&server, &feeds, false).await;
 }
 
 #[tokio::test]
@@ -357,7 +357,7 @@ async fn authorities_unreadable_for_too_long_are_no_longer_trusted() {
     fs::write(dir.path().join("ca.pem"), "<html>").unwrap();
     let noted = async { while metric(&server, &nobody, "liststore_http_tls_files_unusable").await < 1.0 {} };
     timeout(PATIENCE, noted).await.expect("that the file cannot be used is reported");
-    until_let_in(&server, &feeds, false).await;
+    wait_until_admitted(&server, &feeds, false).await;
     assert_eq!(metric(&server, &nobody, "liststore_http_tls_clients_refused").await, 1.0);
 }
 

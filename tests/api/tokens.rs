@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::client::{Answer, Api, api_with};
-use super::issuers::{ISSUER, Issued, Issuer, Says, claims, key_set};
+use super::issuers::{ISSUER, Issued, Issuer, IssuerResponse, claims, key_set};
 use super::sockets::PATIENCE;
 use super::test_tokens::{Signer, header, message, signed, with, with_signature};
 
@@ -30,10 +30,10 @@ async fn server(issuer: &Issuer) -> Api {
 #[tokio::test]
 async fn a_token_of_an_issuer_has_the_roles_of_its_claims() {
     let signer = Signer::rsa(2048);
-    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k")]))).await;
     let api = server(&issuer).await;
     let token = |subject: &str, groups: &[&str]| signed(&signer, &header("RS256"), &claims(subject, groups));
-    until_no_more(503, &api, &token("alice", &["readers"])).await.expect(200);
+    wait_for_status_other_than(503, &api, &token("alice", &["readers"])).await.expect(200);
     ask(&api, &token("alice", &[])).await.refused("permission_denied", "");
     api.get("/v1/features").await.refused("unauthenticated", "");
     let send = async |token: &str, user: Option<&str>, name: &str, entity_type: &str| {
@@ -70,9 +70,11 @@ async fn a_public_rsa_key_is_not_a_shared_secret() {
     let signer = Signer::rsa(2048);
     let weak = with(&header("RS256"), &json!({"kid": "short"}));
     let (short, weakly_signed) = weak_rsa("short", &message(&weak, &claims("a", &["admins"])));
-    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k"), short]))).await;
+    let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k"), short]))).await;
     let api = server(&issuer).await;
-    until_no_more(503, &api, &signed(&signer, &header("RS256"), &claims("a", &["admins"]))).await.expect(200);
+    wait_for_status_other_than(503, &api, &signed(&signer, &header("RS256"), &claims("a", &["admins"])))
+        .await
+        .expect(200);
     let forged = message(&header("HS256"), &claims("a", &["admins"]));
     let jwk = signer.jwk("k").to_string();
     for secret in [signer.public(), jwk.as_bytes(), b""] {
@@ -101,7 +103,7 @@ fn weak_rsa(kid: &str, message: &str) -> (Value, String) {
 }
 
 /// The first answer of another status.
-async fn until_no_more(status: u16, api: &Api, token: &str) -> Answer {
+async fn wait_for_status_other_than(status: u16, api: &Api, token: &str) -> Answer {
     let other = async {
         loop {
             let answer = ask(api, token).await;
@@ -117,14 +119,14 @@ async fn until_no_more(status: u16, api: &Api, token: &str) -> Answer {
 #[tokio::test]
 async fn rotated_keys_are_found_and_requested_at_a_bounded_rate() {
     let (old, new) = (Signer::ed(), Signer::ed());
-    let issuer = Issuer::start(Says::Keys(key_set(&[old.jwk("k")]))).await;
+    let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[old.jwk("k")]))).await;
     let api = server(&issuer).await;
     let first = signed(&old, &header("EdDSA"), &claims("alice", &["readers"]));
-    until_no_more(503, &api, &first).await.expect(200);
-    issuer.say(Says::Keys(key_set(&[new.jwk("k2")])));
+    wait_for_status_other_than(503, &api, &first).await.expect(200);
+    issuer.respond_with(IssuerResponse::Keys(key_set(&[new.jwk("k2")])));
     let second = signed(&new, &with(&header("EdDSA"), &json!({"kid": "k2"})), &claims("alice", &["readers"]));
     // A little later, if the server had just read them.
-    until_no_more(401, &api, &second).await.expect(200);
+    wait_for_status_other_than(401, &api, &second).await.expect(200);
     ask(&api, &first).await.refused("unauthenticated", "");
     let asked = issuer.asked();
     for n in 0..200 {
@@ -142,12 +144,12 @@ async fn rotated_keys_are_found_and_requested_at_a_bounded_rate() {
 #[tokio::test]
 async fn an_issuer_that_starts_late_is_awaited() {
     let signer = Signer::ed();
-    let issuer = Issuer::start(Says::Status("503 Service Unavailable")).await;
+    let issuer = Issuer::start(IssuerResponse::Status("503 Service Unavailable")).await;
     let api = server(&issuer).await;
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     ask(&api, &token).await.refused("issuer_unavailable", "");
-    issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
-    until_no_more(503, &api, &token).await.expect(200);
+    issuer.respond_with(IssuerResponse::Keys(key_set(&[signer.jwk("k")])));
+    wait_for_status_other_than(503, &api, &token).await.expect(200);
 }
 
 /// Each with a separate issuer and server, whose first reading out of turn comes at once, and all at the same time,
@@ -156,27 +158,27 @@ async fn an_issuer_that_starts_late_is_awaited() {
 async fn an_unreachable_or_broken_issuer_changes_nothing() {
     let signer = Signer::ed();
     let stranger = Signer::ed();
-    let elsewhere = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
+    let elsewhere = Issuer::start(IssuerResponse::Keys(key_set(&[stranger.jwk("k")]))).await;
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
     let unavailable = format!("liststore_access_issuer_keys_unavailable{{issuer=\"{ISSUER}\"}} 1");
     let lies = [
-        Says::Status("500 Internal Server Error"),
-        Says::Keys("<html>sign in</html>".to_owned()),
-        Says::Keys(format!("{{\"keys\":{}1", "[".repeat(500_000))),
-        Says::Nothing,
-        Says::Endless,
-        Says::Trickle(key_set(&[stranger.jwk("k")])),
-        Says::Announced(100 << 20),
-        Says::Redirect(elsewhere.url.clone()),
-        Says::Redirect("file:///etc/passwd".to_owned()),
-        Says::Redirect("http://169.254.169.254/latest/meta-data/".to_owned()),
+        IssuerResponse::Status("500 Internal Server Error"),
+        IssuerResponse::Keys("<html>sign in</html>".to_owned()),
+        IssuerResponse::Keys(format!("{{\"keys\":{}1", "[".repeat(500_000))),
+        IssuerResponse::Nothing,
+        IssuerResponse::Endless,
+        IssuerResponse::Trickle(key_set(&[stranger.jwk("k")])),
+        IssuerResponse::Announced(100 << 20),
+        IssuerResponse::Redirect(elsewhere.url.clone()),
+        IssuerResponse::Redirect("file:///etc/passwd".to_owned()),
+        IssuerResponse::Redirect("http://169.254.169.254/latest/meta-data/".to_owned()),
     ];
-    let changing_nothing = lies.map(async |says| {
-        let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let changing_nothing = lies.map(async |response| {
+        let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k")]))).await;
         let api = server(&issuer).await;
-        until_no_more(503, &api, &token).await.expect(200);
+        wait_for_status_other_than(503, &api, &token).await.expect(200);
         let asked = issuer.asked();
-        issuer.say(says.clone());
+        issuer.respond_with(response.clone());
         // An unknown name causes a reading of the keys, a little later if the server had just read them.
         let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
         let unknown = signed(&signer, &unknown, &claims("alice", &["admins"]));
@@ -186,14 +188,16 @@ async fn an_unreachable_or_broken_issuer_changes_nothing() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("nobody asks whoever says {says:?}"));
+        timeout(PATIENCE, read)
+            .await
+            .unwrap_or_else(|_| panic!("no request for keys to an issuer that responds {response:?}"));
         let metrics = async || with_path(&api, &token, "/metrics").await.text();
         let reported = async { while !metrics().await.contains(&unavailable) {} };
-        timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("nobody is notified of {says:?}"));
+        timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("no report of {response:?}"));
         ask(&api, &token).await.expect(200);
     });
     join_all(changing_nothing).await;
-    assert_eq!(elsewhere.asked(), 0, "nobody is followed elsewhere");
+    assert_eq!(elsewhere.asked(), 0, "no redirect is followed");
 }
 
 /// With any keys that replace them, if the set is valid.
@@ -211,10 +215,10 @@ async fn withdrawn_keys_are_no_longer_valid() {
         key_set(&[signer.jwk("k"), leaked]),
     ];
     let withdrawing = sets.map(async |set| {
-        let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+        let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k")]))).await;
         let api = server(&issuer).await;
-        until_no_more(503, &api, &token).await.expect(200);
-        issuer.say(Says::Keys(set.clone()));
+        wait_for_status_other_than(503, &api, &token).await.expect(200);
+        issuer.respond_with(IssuerResponse::Keys(set.clone()));
         // A name that is not known has the keys read.
         let unknown = with(&header("EdDSA"), &json!({"kid": "other"}));
         let unknown = signed(&signer, &unknown, &claims("alice", &["admins"]));
@@ -225,8 +229,8 @@ async fn withdrawn_keys_are_no_longer_valid() {
             }
         };
         timeout(PATIENCE, withdrawn).await.unwrap_or_else(|_| panic!("{set} withdraws nothing"));
-        issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
-        until_no_more(401, &api, &token).await.expect(200);
+        issuer.respond_with(IssuerResponse::Keys(key_set(&[signer.jwk("k")])));
+        wait_for_status_other_than(401, &api, &token).await.expect(200);
     });
     join_all(withdrawing).await;
 }
@@ -235,7 +239,7 @@ async fn withdrawn_keys_are_no_longer_valid() {
 async fn keys_unreadable_for_too_long_are_no_longer_valid() {
     let signer = Signer::ed();
     let token = signed(&signer, &header("EdDSA"), &claims("alice", &["admins"]));
-    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
+    let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k")]))).await;
     let settings = issuer.settings();
     let given = [
         ("access.jwt.issuers", settings.as_str()),
@@ -244,28 +248,28 @@ async fn keys_unreadable_for_too_long_are_no_longer_valid() {
         ("access.metrics", "open"),
     ];
     let api = api_with(&given).await;
-    until_no_more(503, &api, &token).await.expect(200);
-    issuer.say(Says::Keys("<html>sign in</html>".to_owned()));
-    let refused = until_no_more(200, &api, &token).await;
+    wait_for_status_other_than(503, &api, &token).await.expect(200);
+    issuer.respond_with(IssuerResponse::Keys("<html>sign in</html>".to_owned()));
+    let refused = wait_for_status_other_than(200, &api, &token).await;
     refused.refused("issuer_unavailable", "");
     let metrics = api.get("/metrics").await.text();
     let reported = format!("liststore_access_issuer_keys_too_old{{issuer=\"{ISSUER}\"}} 1");
     assert!(metrics.contains(&reported), "{metrics}");
-    issuer.say(Says::Keys(key_set(&[signer.jwk("k")])));
-    until_no_more(503, &api, &token).await.expect(200);
+    issuer.respond_with(IssuerResponse::Keys(key_set(&[signer.jwk("k")])));
+    wait_for_status_other_than(503, &api, &token).await.expect(200);
 }
 
 /// Addresses in a token are not fetched.
 #[tokio::test]
 async fn headers_with_urls_of_keys_are_not_followed() {
     let (signer, stranger) = (Signer::ed(), Signer::ed());
-    let issuer = Issuer::start(Says::Keys(key_set(&[signer.jwk("k")]))).await;
-    let evil = Issuer::start(Says::Keys(key_set(&[stranger.jwk("k")]))).await;
+    let issuer = Issuer::start(IssuerResponse::Keys(key_set(&[signer.jwk("k")]))).await;
+    let evil = Issuer::start(IssuerResponse::Keys(key_set(&[stranger.jwk("k")]))).await;
     let api = server(&issuer).await;
     let own = stranger.jwk("k");
     let pointing = json!({"jku": evil.url, "x5u": evil.url, "jwk": own, "x5c": ["MIIB"], "x5t": "AAAA"});
     let pointing = with(&header("EdDSA"), &pointing);
-    until_no_more(503, &api, &signed(&signer, &pointing, &claims("a", &["admins"]))).await.expect(200);
+    wait_for_status_other_than(503, &api, &signed(&signer, &pointing, &claims("a", &["admins"]))).await.expect(200);
     ask(&api, &signed(&stranger, &pointing, &claims("a", &["admins"]))).await.refused("unauthenticated", "");
     assert_eq!(evil.asked(), 0);
 }
@@ -284,7 +288,7 @@ async fn thousands_of_bad_tokens_leave_only_a_count() {
         match n % 4 {
             0 => issued.forged(&subject, &["admins"]),
             1 => issued.expired(&subject, &["admins"]),
-            2 => issued.rotated_away(&subject, &["admins"]),
+            2 => issued.signed_with_removed_key(&subject, &["admins"]),
             _ => format!("a{n}.b.c"),
         }
     };

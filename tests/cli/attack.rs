@@ -118,7 +118,7 @@ impl Target {
     }
 
     /// Watches the server during an attack: it stays within its bounds, and serves a caller with a key.
-    fn assert_stands(&self, attack: &str) {
+    fn assert_withstands(&self, attack: &str) {
         let (began, mut most, mut served) = (Instant::now(), 0, 0);
         while began.elapsed() < SIEGE || (served == 0 && began.elapsed() < PATIENCE) {
             most = most.max(self.bytes());
@@ -152,7 +152,7 @@ fn withstands(name: &str, with_tls: bool) {
     for encoding in ["zstd", "gzip"] {
         let head = format!("GET /openapi.json HTTP/1.1\r\nhost: 127.0.0.1\r\naccept-encoding: {encoding}\r\n\r\n");
         let attackers = target.besiege(count, &head);
-        target.assert_stands(&format!("{} documents in {encoding}", attackers.len()));
+        target.assert_withstands(&format!("{} documents in {encoding}", attackers.len()));
     }
 
     // Without a key: incomplete bodies, small and large.
@@ -161,13 +161,13 @@ fn withstands(name: &str, with_tls: bool) {
     );
     for sent in [0, 100_000] {
         let attackers = target.besiege(count, &(half.clone() + &"x".repeat(sent)));
-        target.assert_stands(&format!("{} bodies of {sent} bytes that end in the middle", attackers.len()));
+        target.assert_withstands(&format!("{} bodies of {sent} bytes that end in the middle", attackers.len()));
     }
 
     // Without a key: unread answers.
     let document = "GET /openapi.json HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".repeat(40);
     let attackers = target.besiege(300, &document);
-    target.assert_stands(&format!("{} times 40 documents that are not read", attackers.len()));
+    target.assert_withstands(&format!("{} times 40 documents that are not read", attackers.len()));
     drop(attackers);
 
     // With a key: unread pages of 4 MB.
@@ -182,7 +182,7 @@ fn withstands(name: &str, with_tls: bool) {
     }
     let page = format!("GET {BIG} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\n\r\n", target.key);
     let attackers = target.besiege(count / 2, &page);
-    target.assert_stands(&format!("{} pages that are not read", attackers.len()));
+    target.assert_withstands(&format!("{} pages that are not read", attackers.len()));
     drop(attackers);
 
     let until = Instant::now() + PATIENCE;

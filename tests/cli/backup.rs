@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::program::{Said, Server, liststore, run};
+use crate::program::{CommandOutput, Server, liststore, run};
 
 const WRITERS: usize = 4;
 const ITEMS: u64 = 5;
@@ -99,7 +99,7 @@ pub fn backup(server: &Server, to: &Path) -> Command {
     server.command(&["backup", text(to), "--data-dir", text(&data_in(&server.dir))])
 }
 
-pub fn said(command: &mut Command) -> Said {
+pub fn run_command(command: &mut Command) -> CommandOutput {
     command.output().unwrap().into()
 }
 
@@ -127,7 +127,7 @@ fn a_backup_under_load_has_all_writes_acknowledged_before_it() {
             server.feature("renewed", "string");
             let before = writers.each_ref().map(|writer| writer.acknowledged.load(Ordering::Acquire));
             let dir = TempDir::new().unwrap();
-            let made = said(backup(&server, &data_in(&dir)).args(["-o", "json"])).ok();
+            let made = run_command(backup(&server, &data_in(&dir)).args(["-o", "json"])).ok();
             let made: Value = serde_json::from_str(&made).unwrap();
             assert_eq!((&made["definitions"], &made["dir"]), (&json!(true), &json!(text(&data_in(&dir)))));
             assert_eq!(made["copied_files"], 0, "a hard link is enough here: {made}");
@@ -183,7 +183,7 @@ fn a_flipped_byte_is_reported_with_its_file() {
     let server = filled();
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
-    let made = said(&mut backup(&server, &to)).ok();
+    let made = run_command(&mut backup(&server, &to)).ok();
     assert!(made.starts_with(&format!("backup written to {}", to.display())), "{made}");
     assert!(made.contains("metadata  included"), "{made}");
     drop(server);
@@ -207,12 +207,12 @@ fn a_flipped_byte_is_reported_with_its_file() {
         // A replacement, because the server's own directory shares the bytes.
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, bytes).unwrap();
-        let said = check();
-        assert_eq!(said.status, 1, "{}: {said:?}", file.display());
-        assert!(said.out.contains("FAILED") && said.err.contains("is incomplete or damaged"), "{said:?}");
-        assert!(said.out.contains(text(file.parent().unwrap())), "{said:?}");
+        let finished = check();
+        assert_eq!(finished.status, 1, "{}: {finished:?}", file.display());
+        assert!(finished.out.contains("FAILED") && finished.err.contains("is incomplete or damaged"), "{finished:?}");
+        assert!(finished.out.contains(text(file.parent().unwrap())), "{finished:?}");
         if file.extension().is_some() {
-            assert!(said.out.contains(text(&file)), "{}: {said:?}", file.display());
+            assert!(finished.out.contains(text(&file)), "{}: {finished:?}", file.display());
         }
         std::fs::write(&file, whole).unwrap();
     }
@@ -223,9 +223,12 @@ fn a_flipped_byte_is_reported_with_its_file() {
 fn a_check_reads_the_directory_of_a_killed_server_and_refuses_that_of_a_running_one() {
     let server = filled();
     let data = data_in(&server.dir);
-    let said = run(&["check", "--dir", text(&data)]);
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(said.out.contains("is in use by another process") && said.out.contains("metadata  FAILED"), "{said:?}");
+    let finished = run(&["check", "--dir", text(&data)]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    assert!(
+        finished.out.contains("is in use by another process") && finished.out.contains("metadata  FAILED"),
+        "{finished:?}"
+    );
     let (_, _, dir) = server.end(Signal::SIGKILL);
     let state = |data: &Path| {
         let mut files = Vec::new();
@@ -251,19 +254,19 @@ fn an_existing_target_is_refused_and_left_unchanged() {
     let server = Server::start();
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("precious"), "x").unwrap();
-    let reported = said(&mut backup(&server, dir.path())).failed(1);
+    let reported = run_command(&mut backup(&server, dir.path())).failed(1);
     assert!(reported.contains("is not empty") && reported.contains("backup_dir_not_empty"), "{reported}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     std::fs::create_dir(dir.path().join("other.partial")).unwrap();
-    let reported = said(&mut backup(&server, &dir.path().join("other"))).failed(1);
+    let reported = run_command(&mut backup(&server, &dir.path().join("other"))).failed(1);
     assert!(reported.contains("other.partial exists") && reported.contains("backup_failed"), "{reported}");
-    let reported = said(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
+    let reported = run_command(&mut backup(&server, &dir.path().join("missing/parent"))).failed(1);
     assert!(reported.contains("missing") && reported.contains("invalid_argument"), "{reported}");
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     // A relative path is the caller's.
-    let said = backup(&server, Path::new("empty")).current_dir(dir.path()).output().unwrap();
-    assert!(said.status.success(), "{said:?}");
+    let finished = backup(&server, Path::new("empty")).current_dir(dir.path()).output().unwrap();
+    assert!(finished.status.success(), "{finished:?}");
     run(&["check", "--dir", text(&empty)]).ok();
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&empty).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o700);
@@ -334,10 +337,10 @@ fn a_backup_never_goes_into_the_data_directory() {
     for to in
         [data.join("new"), data.join("empty"), data.join("items/new"), link.join("new"), data.join("empty/../new")]
     {
-        let reported = said(&mut backup(&server, &to)).failed(1);
+        let reported = run_command(&mut backup(&server, &to)).failed(1);
         assert!(reported.contains("is in the data directory") && reported.contains("invalid_argument"), "{reported}");
     }
-    let reported = said(&mut backup(&server, &data)).failed(1);
+    let reported = run_command(&mut backup(&server, &data)).failed(1);
     assert!(reported.contains("invalid_argument") || reported.contains("backup_dir_not_empty"), "{reported}");
     assert_eq!(names(), before);
     let (status, log, dir) = server.end(Signal::SIGTERM);
@@ -354,16 +357,16 @@ fn the_socket_belongs_to_its_owner_and_ends_with_its_server() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777, 0o600);
     // A second server that finds the directory locked leaves the first one's socket.
     let mut second = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&data_in(&server.dir))]);
-    assert_eq!(said(&mut second).status, 1);
+    assert_eq!(run_command(&mut second).status, 1);
     let target = TempDir::new().unwrap();
-    said(&mut backup(&server, &target.path().join("first"))).ok();
+    run_command(&mut backup(&server, &target.path().join("first"))).ok();
     let (_, _, dir) = server.end(Signal::SIGKILL);
     assert!(dir.path().join("data/admin.sock").exists());
     let data = data_in(&dir);
     let nobody = || run(&["backup", text(&target.path().join("nobody")), "--data-dir", text(&data)]).failed(1);
     assert!(nobody().contains("no server answers at") && nobody().contains("--data-dir"), "{}", nobody());
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
-    said(&mut backup(&server, &target.path().join("second"))).ok();
+    run_command(&mut backup(&server, &target.path().join("second"))).ok();
     let (status, log, dir) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
     assert!(!dir.path().join("data/admin.sock").exists());
@@ -375,11 +378,11 @@ fn remote_stores_name_the_tool_to_use_instead() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("backup");
     let memory = Server::start_with(&[("LISTSTORE__ITEMS__STORE", "memory")]);
-    let reported = said(&mut backup(&memory, &to)).failed(1);
+    let reported = run_command(&mut backup(&memory, &to)).failed(1);
     assert!(reported.contains("items.store is memory") && reported.contains("backup_unsupported"), "{reported}");
     assert!(!to.exists());
     let split = Server::start_with(&[("LISTSTORE__METADATA__STORE", "memory")]);
-    let made = said(&mut backup(&split, &to)).ok();
+    let made = run_command(&mut backup(&split, &to)).ok();
     assert!(made.contains("metadata  NOT included"), "{made}");
     let checked = run(&["check", "--dir", text(&to)]).ok();
     assert!(checked.contains("no definitions in this directory"), "{checked}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::bag_checker::{Promise, Writer, prepare, settle_count, write_meanwhile};
+use crate::bag_checker::{Promise, Writer, prepare, settle_count, write_during};
 use crate::program::Server;
 
 /// More seeds for a longer run.
@@ -46,7 +46,7 @@ fn no_bag_is_missed_or_wrong_when_the_server_is_killed() {
             *address.lock().unwrap() = next.address().to_owned();
             server = Some(next);
         };
-        let writers = write_meanwhile(&at, &entity_type, (Promise::AtOnce, seed), write, kill);
+        let writers = write_during(&at, &entity_type, (Promise::AtOnce, seed), write, kill);
         writers.iter().for_each(Writer::settle);
         settle_count(&at(), &entity_type, &writers);
         unknown += writers.iter().map(|writer| writer.unknown).sum::<usize>();

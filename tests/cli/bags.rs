@@ -146,8 +146,11 @@ fn bags_are_exported_imported_and_copied() {
     let copy = ["entity", "copy", "user", "--from", &*server.url, "--to", &*other.url];
     assert!(server.ok(&copy).contains("1200 bags copied; 1200 in the source, 1200 in the target: both are equal"));
     other.ok(&["entity", "put", "user", "more", "{}"]);
-    let said = server.run(&[&copy[..], &["-o", "json"]].concat());
-    assert!(said.status == 1 && said.err.contains("differ") && said.out.contains("\"bags\":1201"), "{said:?}");
+    let finished = server.run(&[&copy[..], &["-o", "json"]].concat());
+    assert!(
+        finished.status == 1 && finished.err.contains("differ") && finished.out.contains("\"bags\":1201"),
+        "{finished:?}"
+    );
     let marked =
         server.write("marked.ndjson", "\u{feff}{\"entity_id\": \"u-1\", \"properties\": {\"n\":1.0,\"s\":\"é\"}}");
     assert_eq!(server.ok(&["entity", "import", "user", &marked]), "1 bag\n");

@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use crate::bench_peer::{Peer, Reply, items, problem, redis};
 use crate::ports::free_port;
-use crate::program::{Said, Server, run, signal};
+use crate::program::{CommandOutput, Server, run, signal};
 
 const SMALL: [&str; 8] = ["--lists", "40", "--length", "30", "--connections", "4", "--spacing", "1s"];
 
-fn document(said: Said) -> Value {
-    assert_eq!(said.status, 0, "{said:?}");
-    serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {said:?}"))
+fn document(finished: CommandOutput) -> Value {
+    assert_eq!(finished.status, 0, "{finished:?}");
+    serde_json::from_str(&finished.out).unwrap_or_else(|e| panic!("{e}: {finished:?}"))
 }
 
 /// Runs `bench` for a second, without a warm-up, checking every answer.
@@ -28,7 +28,7 @@ fn bench(server: &Server, more: &[&str]) -> Value {
 const ONE_SECOND: [&str; 9] = ["bench", "--output", "json", "--duration", "1s", "--warmup", "0s", "--check-every", "1"];
 
 /// The same, against a peer.
-fn bench_peer(peer: &Peer, more: &[&str]) -> Said {
+fn bench_peer(peer: &Peer, more: &[&str]) -> CommandOutput {
     run(&[ONE_SECOND.as_slice(), &["--url", &peer.url, "--lists", "10", "--connections", "2"], more].concat())
 }
 
@@ -156,8 +156,8 @@ fn its_counts_equal_those_of_the_server() {
         "--duration",
         "3s",
     ];
-    let said = server.run(&[ONE_SECOND.as_slice(), &load, &SMALL].concat());
-    let report = document(said);
+    let finished = server.run(&[ONE_SECOND.as_slice(), &load, &SMALL].concat());
+    let report = document(finished);
     let (add, remove) = (of(&report, "add"), of(&report, "remove"));
     assert!(count(&add["requests"]) > 0 && count(&remove["requests"]) > 0, "{report}");
     assert_eq!(count(&add["items"]), 7 * count(&add["requests"]), "{report}");
@@ -172,8 +172,8 @@ fn its_counts_equal_those_of_the_server() {
 }
 
 /// The error of a command with JSON output.
-fn error(said: &Said) -> String {
-    let error: Value = serde_json::from_str(&said.err).unwrap_or_else(|_| panic!("{said:?}"));
+fn error(finished: &CommandOutput) -> String {
+    let error: Value = serde_json::from_str(&finished.err).unwrap_or_else(|_| panic!("{finished:?}"));
     error["error"].as_str().unwrap().into()
 }
 
@@ -262,9 +262,9 @@ fn wrong_answers_are_found() {
     for (complaint, answer) in cases {
         let peer = Peer::start(move |number, _| Reply::Answer(200, answer(number)));
         let limit = if complaint.contains("requested") { "1" } else { "50" };
-        let said = bench_peer(&peer, &["--limit", limit]);
-        assert_eq!((said.status, error(&said).as_str()), (1, "wrong answers were found"), "{said:?}");
-        let report: Value = serde_json::from_str(&said.out).unwrap();
+        let finished = bench_peer(&peer, &["--limit", limit]);
+        assert_eq!((finished.status, error(&finished).as_str()), (1, "wrong answers were found"), "{finished:?}");
+        let report: Value = serde_json::from_str(&finished.out).unwrap();
         assert_eq!(report["wrong_answers"], report["checked_answers"]);
         assert!(report["examples"][0].as_str().unwrap().contains(complaint), "{report}");
     }
@@ -273,9 +273,9 @@ fn wrong_answers_are_found() {
         true => Reply::Answer(200, r#"{"added":10,"already_expired":0}"#.into()),
         false => Reply::Answer(200, items(&[])),
     });
-    let said = bench_peer(&peer, &["--gets", "1", "--adds", "1"]);
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(said.out.contains("the acknowledged item of"), "{said:?}");
+    let finished = bench_peer(&peer, &["--gets", "1", "--adds", "1"]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    assert!(finished.out.contains("the acknowledged item of"), "{finished:?}");
 }
 
 #[test]
@@ -293,10 +293,10 @@ fn lost_connections_are_replaced_and_counted() {
 
     let chunked = b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     let peer = Peer::start(|_, _| Reply::Raw(chunked.to_vec()));
-    let said = bench_peer(&peer, &[]);
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(said.out.contains("\"bad_answer\":") && said.out.contains("is chunked"), "{said:?}");
-    assert_eq!(error(&said), "no request succeeded");
+    let finished = bench_peer(&peer, &[]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    assert!(finished.out.contains("\"bad_answer\":") && finished.out.contains("is chunked"), "{finished:?}");
+    assert_eq!(error(&finished), "no request succeeded");
 }
 
 #[test]
@@ -310,11 +310,11 @@ fn a_run_ends_when_the_server_goes_away() {
     let (status, log, _) = server.end(Signal::SIGKILL);
     assert_eq!(status, None, "{log}");
     let began = Instant::now();
-    let said: Said = bench.wait_with_output().unwrap().into();
+    let finished: CommandOutput = bench.wait_with_output().unwrap().into();
     assert!(began.elapsed() < Duration::from_secs(60));
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(error(&said).starts_with("the server was lost: cannot connect: "), "{said:?}");
-    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(finished.status, 1, "{finished:?}");
+    assert!(error(&finished).starts_with("the server was lost: cannot connect: "), "{finished:?}");
+    let report: Value = serde_json::from_str(&finished.out).unwrap();
     assert!(count(&report["total"]["requests"]) > 0, "{report}");
 
     let reported = run(&["bench", "--url", "http://127.0.0.1:1"]).failed(1);

@@ -58,7 +58,7 @@ fn a_copy_to_another_version_under_writes_loses_and_duplicates_nothing() {
     let copy = ["copy", "--from", &server.url, "--to", &server.url, "user", "seen", "--version", ""];
     let copy = [&copy[..], &["--to-version", "by_month"]].concat();
     let is_over = std::sync::atomic::AtomicBool::new(false);
-    let (live, said) = std::thread::scope(|scope| {
+    let (live, finished) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut count = 0;
             // Some before the copy, some during it, and some after it.
@@ -69,12 +69,12 @@ fn a_copy_to_another_version_under_writes_loses_and_duplicates_nothing() {
             }
             count
         });
-        let said = server.run(&copy);
+        let finished = server.run(&copy);
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        (writer.join().unwrap(), said)
+        (writer.join().unwrap(), finished)
     });
     // The comparison may have found an item whose counterpart was still in flight.
-    assert!(said.status == 0 || said.err.contains("differ"), "{said:?}");
+    assert!(finished.status == 0 || finished.err.contains("differ"), "{finished:?}");
     let reported: Value = serde_json::from_str(&server.ok(&[&copy[..], &["-o", "json"]].concat())).unwrap();
     assert_eq!(
         (&reported[0]["from"], &reported[0]["to"]["items"]),

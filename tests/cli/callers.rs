@@ -28,7 +28,7 @@ impl Answer {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn says_close(&self) -> bool {
+    pub fn has_connection_close(&self) -> bool {
         self.header("connection") == Some("close")
     }
 
@@ -146,7 +146,7 @@ fn call(caller: &mut Caller, path: &str, number: usize, stop: &AtomicBool) -> Re
             _ => reported.wrong.push(format!("{}: {}", answer.status, answer.body)),
         }
         reported.slowest = reported.slowest.max(answer.took);
-        if answer.says_close() {
+        if answer.has_connection_close() {
             break;
         }
     }

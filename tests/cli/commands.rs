@@ -201,17 +201,18 @@ fn many_lists_are_read_by_requests_line_by_line() {
     assert_eq!(server.run_with_input(&["list", "batch-get", "-o", "json"], b"").ok(), "{\"results\":[]}\n");
 
     let unknown = requests.replace("\"u-3\"", "\"u-3\",\"version\":\"none\"");
-    let said = server.run_with_input(&["list", "batch-get"], unknown.as_bytes());
-    assert_eq!(said.out.lines().filter(|line| line.contains("version_not_found")).count(), 1);
-    let reported = said.failed(1);
+    let finished = server.run_with_input(&["list", "batch-get"], unknown.as_bytes());
+    assert_eq!(finished.out.lines().filter(|line| line.contains("version_not_found")).count(), 1);
+    let reported = finished.failed(1);
     assert!(reported.contains("1 of 20 lists"), "{reported}");
     let reported = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
     assert!(reported.contains("line 3"), "{reported}");
     // An invalid ID affects no other line.
-    let said = server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
-    assert_eq!(said.out.lines().filter(|line| line.contains("invalid_argument")).count(), 1, "{said:?}");
-    assert_eq!(said.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{said:?}");
-    assert!(said.failed(1).contains("1 of 20 lists"));
+    let finished =
+        server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
+    assert_eq!(finished.out.lines().filter(|line| line.contains("invalid_argument")).count(), 1, "{finished:?}");
+    assert_eq!(finished.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{finished:?}");
+    assert!(finished.failed(1).contains("1 of 20 lists"));
     let reported = server.run_with_input(&["list", "batch-get"], requests.replace("\"u-9\"", "9").as_bytes()).failed(1);
     assert!(reported.contains("requests[9].entity_id"), "{reported}");
 }
@@ -311,13 +312,16 @@ fn a_closed_pipe_ends_a_command_quietly() {
 fn improbable_timestamps_cause_a_warning() {
     let server = Server::start();
     server.feature("seen", "string");
-    let said = server.run(&["list", "add", "customer", "seen", "u", "--value", "x", "--timestamp", "1724949845"]);
-    assert!(said.status == 2 && said.err.contains("likely seconds: write 2024-08-29T16:44:05"), "{said:?}");
+    let finished = server.run(&["list", "add", "customer", "seen", "u", "--value", "x", "--timestamp", "1724949845"]);
+    assert!(finished.status == 2 && finished.err.contains("likely seconds: write 2024-08-29T16:44:05"), "{finished:?}");
     let rows = server.write("rows.csv", "id,at,value\nu,1724949845430,x\n");
     let columns = ["--entity-id-column", "id", "--timestamp-column", "at", "--value-column", "value"];
     let import = [&["import", "--entity-type", "customer", "--feature", "seen"][..], &columns, &[&*rows]].concat();
-    let said = server.run(&import);
-    assert!(said.status == 1 && said.err.contains("milliseconds") && said.err.contains("--timestamp-unit"), "{said:?}");
+    let finished = server.run(&import);
+    assert!(
+        finished.status == 1 && finished.err.contains("milliseconds") && finished.err.contains("--timestamp-unit"),
+        "{finished:?}"
+    );
     assert_eq!(server.run(&[&import[..], &["--yes"]].concat()).status, 0);
     assert!(server.run(&[&import[..], &["--timestamp-unit", "ms"]].concat()).err.is_empty());
 }

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::program::{Said, Server, liststore};
+use crate::program::{CommandOutput, Server, liststore};
 
 /// Runs a command on a new terminal, where a person answers with this line.
-fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> Said {
+fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> CommandOutput {
     let program = server.command(arguments);
     let words: Vec<_> = [program.get_program()].into_iter().chain(program.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
@@ -20,9 +20,9 @@ fn on_terminal(server: &Server, arguments: &[&str], answer: &str) -> Said {
     let mut stdin = process.stdin.take().unwrap();
     // A command that does not ask may have ended.
     let _ = writeln!(stdin, "{answer}");
-    let said = process.wait_with_output().unwrap();
+    let finished = process.wait_with_output().unwrap();
     drop(stdin);
-    said.into()
+    finished.into()
 }
 
 /// The data for all deletions.
@@ -53,13 +53,13 @@ const DELETIONS: [(&[&str], &str); 5] = [
 fn a_deletion_asks_on_a_terminal_and_shows_counts() {
     let server = filled();
     for (arguments, question) in DELETIONS {
-        let said = on_terminal(&server, arguments, "n");
-        assert!(said.out.contains(question), "{arguments:?}: {said:?}");
-        assert!(said.status == 1 && said.out.contains("cancelled: nothing was changed"), "{said:?}");
+        let finished = on_terminal(&server, arguments, "n");
+        assert!(finished.out.contains(question), "{arguments:?}: {finished:?}");
+        assert!(finished.status == 1 && finished.out.contains("cancelled: nothing was changed"), "{finished:?}");
     }
     assert_eq!(server.items("seen", "u-1").len(), 2);
-    let said = on_terminal(&server, &["list", "clear", "customer", "seen", "u-1"], "y");
-    assert!(said.status == 0 && said.out.contains("removed all items"), "{said:?}");
+    let finished = on_terminal(&server, &["list", "clear", "customer", "seen", "u-1"], "y");
+    assert!(finished.status == 0 && finished.out.contains("removed all items"), "{finished:?}");
     assert!(server.items("seen", "u-1").is_empty());
     let missing = on_terminal(&server, &["feature", "delete", "customer", "sene"], "y");
     assert!(missing.status == 1 && !missing.out.contains("[y/N]"), "{missing:?}");
@@ -70,14 +70,14 @@ fn an_import_with_deletions_and_an_erasure_ask_with_numbers() {
     let server = filled();
     let file = server.write("definitions.yaml", "features: []\nentity_types: []\n");
     let import = ["feature", "import", &file, "--prune"];
-    let said = on_terminal(&server, &import, "n");
-    assert!(said.out.contains("The file does not have 1 entity type, 1 feature. Delete them"), "{said:?}");
-    assert!(said.status == 1 && said.out.contains("cancelled: nothing was changed"), "{said:?}");
-    let said = on_terminal(&server, &["entity", "erase", "customer", "u-1"], "n");
-    assert!(said.out.contains("Erase customer u-1: its bag, 2 lists with items, and"), "{said:?}");
-    assert!(said.status == 1 && server.items("seen", "u-1").len() == 2, "{said:?}");
-    let said = on_terminal(&server, &import, "y");
-    assert!(said.status == 0 && said.out.contains("2 changes were made"), "{said:?}");
+    let finished = on_terminal(&server, &import, "n");
+    assert!(finished.out.contains("The file does not have 1 entity type, 1 feature. Delete them"), "{finished:?}");
+    assert!(finished.status == 1 && finished.out.contains("cancelled: nothing was changed"), "{finished:?}");
+    let finished = on_terminal(&server, &["entity", "erase", "customer", "u-1"], "n");
+    assert!(finished.out.contains("Erase customer u-1: its bag, 2 lists with items, and"), "{finished:?}");
+    assert!(finished.status == 1 && server.items("seen", "u-1").len() == 2, "{finished:?}");
+    let finished = on_terminal(&server, &import, "y");
+    assert!(finished.status == 0 && finished.out.contains("2 changes were made"), "{finished:?}");
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn a_revocation_asks_again_for_created_keys() {
     let file = server.write("token", token);
     server.run(&["key", "create", "third", "--role", "reader", "--token-file", &file, "-o", "json"]);
     let revoke = ["key", "revoke", id, "--local", "--data-dir", "data"];
-    let said = on_terminal(&server, &revoke, "n");
-    assert!(said.status == 1 && said.out.contains(&format!("Revoke the key {id} (second")), "{said:?}");
-    let said = on_terminal(&server, &revoke, "y\ny");
-    assert!(said.status == 0 && said.out.contains("It created 1 key: "), "{said:?}");
-    assert!(said.out.contains("revoked the keys it created"), "{said:?}");
+    let finished = on_terminal(&server, &revoke, "n");
+    assert!(finished.status == 1 && finished.out.contains(&format!("Revoke the key {id} (second")), "{finished:?}");
+    let finished = on_terminal(&server, &revoke, "y\ny");
+    assert!(finished.status == 0 && finished.out.contains("It created 1 key: "), "{finished:?}");
+    assert!(finished.out.contains("revoked the keys it created"), "{finished:?}");
 }

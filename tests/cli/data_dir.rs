@@ -83,11 +83,11 @@ fn reported(dir: TempDir) -> Result<Vec<Vec<String>>, String> {
     let server = Server::try_start_in(dir, &SMALL)?;
     let mut lists = Vec::new();
     for list in LISTS {
-        let said = server.run(&["list", "get", "customer", "seen", list, "--all", "-o", "ndjson"]);
-        if said.status != 0 {
-            return Err(said.err);
+        let finished = server.run(&["list", "get", "customer", "seen", list, "--all", "-o", "ndjson"]);
+        if finished.status != 0 {
+            return Err(finished.err);
         }
-        lists.push(said.out.lines().map(str::to_owned).collect());
+        lists.push(finished.out.lines().map(str::to_owned).collect());
     }
     Ok(lists)
 }
@@ -155,8 +155,8 @@ fn a_check_creates_nothing_and_reports_the_parts_a_start_would_miss() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("deep/data");
     let check = |data: &Path| run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
-    let said = check(&data).ok();
-    assert!(said.contains(": empty"), "{said}");
+    let finished = check(&data).ok();
+    assert!(finished.contains(": empty"), "{finished}");
     assert!(!dir.path().join("deep").exists());
     let dir = filled("a", Signal::SIGTERM);
     let data = dir.path().join("data");
@@ -167,9 +167,9 @@ fn a_check_creates_nothing_and_reports_the_parts_a_start_would_miss() {
         let broken = copy_of(&dir);
         let data = broken.path().join("data");
         remove(&data.join(part));
-        for said in [check(&data), run(&["check", "--dir", data.to_str().unwrap()])] {
-            assert_eq!(said.status, 1, "{part}: {said:?}");
-            assert!(said.out.contains(part), "{part}: {said:?}");
+        for finished in [check(&data), run(&["check", "--dir", data.to_str().unwrap()])] {
+            assert_eq!(finished.status, 1, "{part}: {finished:?}");
+            assert!(finished.out.contains(part), "{part}: {finished:?}");
         }
         assert!(!data.join(part).exists());
     }
@@ -221,8 +221,8 @@ fn a_backup_is_a_directory_of_its_store() {
     assert_eq!(id(&backup), id(&dir));
     let broken = copy_of(&backup);
     remove(&broken.path().join("data/metadata.redb"));
-    let said = run(&["check", "--dir", broken.path().join("data").to_str().unwrap()]);
-    assert!(said.status == 1 && said.out.contains("metadata.redb is missing"), "{said:?}");
+    let finished = run(&["check", "--dir", broken.path().join("data").to_str().unwrap()]);
+    assert!(finished.status == 1 && finished.out.contains("metadata.redb is missing"), "{finished:?}");
     let refusal = Server::try_start_in(broken, &SMALL).err().unwrap();
     assert!(refusal.contains("metadata.redb is missing"), "{refusal}");
     assert_eq!(Server::try_start_in(backup, &SMALL).unwrap().items("seen", "c-1").len(), 1);

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::program::{Said, Server, liststore, run};
+use crate::program::{CommandOutput, Server, liststore, run};
 
 /// The one document that a command prints, in one line.
 #[track_caller]
@@ -22,7 +22,7 @@ fn document(out: &str) -> Value {
 fn check_prints_its_findings_as_one_document() {
     let dir = TempDir::new().unwrap();
     let data = dir.path().join("data").to_str().unwrap().to_owned();
-    let check = |address: &str, format: &str| -> Said {
+    let check = |address: &str, format: &str| -> CommandOutput {
         run(&["check", "--listen", address, "--data-dir", &data, "--output", format])
     };
     let found = document(&check("127.0.0.1:0", "json").ok());
@@ -35,18 +35,18 @@ fn check_prints_its_findings_as_one_document() {
     // It contains the problem, and the exit status reports it too.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = check(&address, "json");
-    let found = document(&said.out);
+    let finished = check(&address, "json");
+    let found = document(&finished.out);
     assert_eq!((&found["sound"], &found["findings"][0]), (&json!(false), &nothing("items")));
     let http = &found["findings"][2];
     assert!(http["part"] == "http" && http.get("found").is_none(), "{found}");
     assert!(http["error"].as_str().unwrap().starts_with(&format!("cannot listen on {address}")), "{found}");
-    said.failed(1);
+    finished.failed(1);
     // Unusual settings cause warnings.
     let environment = [("LISTSTORE__ITEMS__STORE", "memory"), ("LISTSTORE__HTTP__LISTEN", "127.0.0.1:0")];
     let mut command = liststore(&["check", "--output", "json", "--data-dir", &data]);
-    let said = Said::from(command.envs(environment).output().unwrap());
-    let found = document(&said.ok());
+    let finished = CommandOutput::from(command.envs(environment).output().unwrap());
+    let found = document(&finished.ok());
     assert_eq!(found["settings"]["items.store"], "environment variable LISTSTORE__ITEMS__STORE");
     assert_eq!(found["findings"][0], json!({"part": "items", "found": "memory store"}));
 }
@@ -71,10 +71,10 @@ fn check_of_a_directory_prints_one_document() {
     assert_eq!(parts, ["items", "log", "metadata", "agreement"]);
     assert_eq!(findings[2]["found"], "1 features, 1 changes in their history");
     let nowhere = dir.path().join("nowhere").to_str().unwrap().to_owned();
-    let said = run(&["check", "--dir", &nowhere, "--output", "json"]);
-    let found = document(&said.out);
+    let finished = run(&["check", "--dir", &nowhere, "--output", "json"]);
+    let found = document(&finished.out);
     assert!(found["sound"] == false && found["findings"][0]["error"].is_string(), "{found}");
-    said.failed(1);
+    finished.failed(1);
 }
 
 /// A store may take long to answer. Known results are printed immediately.

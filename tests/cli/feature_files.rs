@@ -178,8 +178,8 @@ fn an_invalid_file_changes_nothing() {
         ("- nonsense".to_owned(), "cannot read the file"),
     ] {
         let file = server.write("features.yaml", &text);
-        let said = server.run(&["feature", "import", &file, "--prune"]);
-        assert!(said.status == 1 && said.err.contains(reported), "{text}: {said:?}");
+        let finished = server.run(&["feature", "import", &file, "--prune"]);
+        assert!(finished.status == 1 && finished.err.contains(reported), "{text}: {finished:?}");
         assert_eq!(shown(&server), before);
     }
 }
@@ -231,7 +231,7 @@ fn a_concurrent_change_is_not_overwritten() {
             });
         }
     });
-    let said = run(&["feature", "import", &file, "--url", &url]);
-    assert!(said.status == 1 && said.err.contains("etag_mismatch"), "{said:?}");
+    let finished = run(&["feature", "import", &file, "--url", &url]);
+    assert!(finished.status == 1 && finished.err.contains("etag_mismatch"), "{finished:?}");
     assert_eq!(shown(&server)[1]["owner"], "shop");
 }

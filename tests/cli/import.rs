@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::doubt::unreadable;
-use crate::program::{Said, Server, repository};
+use crate::program::{CommandOutput, Server, repository};
 
 /// An import of customers, with the usual columns and integer timestamps in seconds.
 pub fn arguments<'a>(feature: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -21,7 +21,7 @@ pub fn arguments<'a>(feature: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Imports a file of this content.
-fn import(server: &Server, feature: &str, name: &str, content: &str, more: &[&str]) -> Said {
+fn import(server: &Server, feature: &str, name: &str, content: &str, more: &[&str]) -> CommandOutput {
     let file = server.write(name, content);
     server.run(&arguments(feature, &[more, &[&file]].concat()))
 }
@@ -32,8 +32,8 @@ pub fn seconds(n: u64) -> u64 {
 }
 
 /// The summary without its times.
-pub fn counts(said: &str) -> &str {
-    said.split(" (").next().unwrap()
+pub fn counts(summary: &str) -> &str {
+    summary.split(" (").next().unwrap()
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -98,24 +98,24 @@ fn cells_become_values_of_the_features_type() {
         ("json", "\"{\"\"b\"\": [1], \"\"a\"\": null}\"", r#"{"a":null,"b":[1]}"#),
     ] {
         server.feature(value_type, value_type);
-        let said = import(
+        let finished = import(
             &server,
             value_type,
             "in.csv",
             &format!("user,at,v\nu,1700000005,{cell}\n"),
             &["--value-column", "v"],
         );
-        assert_eq!(counts(&said.ok()), "1 row: 1 item added, 0 already there, 0 already expired, 0 bad");
+        assert_eq!(counts(&finished.ok()), "1 row: 1 item added, 0 already there, 0 already expired, 0 bad");
         assert_eq!(server.items(value_type, "u"), [format!("2023-11-14T22:13:25.000000000Z {value}")]);
     }
-    let said = import(
+    let finished = import(
         &server,
         "int64",
         "in.csv",
         "user,at,v\nu,1700000005,12\nu,1700000006,twelve\n",
         &["--value-column", "v"],
     );
-    assert!(said.err.contains("in.csv, line 3: v: must be an integer"), "{said:?}");
+    assert!(finished.err.contains("in.csv, line 3: v: must be an integer"), "{finished:?}");
 }
 
 /// An item counts as already there if its list shows it, whatever else the list has.
@@ -125,8 +125,8 @@ fn items_that_were_already_there_are_counted_apart() {
     server.feature("f", "string");
     let more = ["--value-column", "v"];
     let added = |rows: &str, more: &[&str]| {
-        let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), more);
-        counts(&said.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
+        let finished = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), more);
+        counts(&finished.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
     };
     // Enough items that the range of a few rows is not read as a whole.
     let all: String = (0..1_000).map(|n| format!("u,{},a\n", seconds(n))).collect();
@@ -149,9 +149,9 @@ fn items_that_were_already_there_are_counted_apart() {
     assert_eq!(added(&few.replace("u,", "w,"), &more), "6 items added, 0 already there");
     assert_eq!(added(&few, &["--value-column", "v", "--compare", "0"]), "6 items added or already there");
     let file = server.write("in.csv", format!("user,at,v\n{few}{}", few.replace("u,", "x,")));
-    let said = server.run(&arguments("f", &["--value-column", "v", "--compare", "1", "-o", "json", &file]));
-    assert!(said.err.starts_with("note: 6 of 12 items were compared with their lists"), "{said:?}");
-    let summary: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let finished = server.run(&arguments("f", &["--value-column", "v", "--compare", "1", "-o", "json", &file]));
+    assert!(finished.err.starts_with("note: 6 of 12 items were compared with their lists"), "{finished:?}");
+    let summary: serde_json::Value = serde_json::from_str(&finished.out).unwrap();
     let there = summary["already_there"].as_u64().unwrap();
     assert_eq!((&summary["compared"], summary["added"].as_u64()), (&6.into(), Some(12 - there)));
 }
@@ -164,8 +164,8 @@ fn members_of_a_set_that_were_already_there_are_counted_apart() {
         server.ok(&[&create[..], &["--identity", identity, "-o", "json"]].concat());
         let added = |rows: &str| {
             let more = ["--value-column", "v"];
-            let said = import(&server, identity, "in.csv", &format!("user,at,key,v\n{rows}"), &more);
-            counts(&said.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
+            let finished = import(&server, identity, "in.csv", &format!("user,at,key,v\n{rows}"), &more);
+            counts(&finished.ok()).split(": ").nth(1).unwrap().split(", 0 already expired").next().unwrap().to_owned()
         };
         let (early, late) = (seconds(1), seconds(2));
         assert_eq!(added(&format!("u,{early},a,x\nu,{early},b,y\n")), "2 items added, 0 already there");
@@ -181,11 +181,14 @@ fn lists_that_cannot_be_read_are_imported_without_a_comparison() {
     server.feature("f", "string");
     let file = server.write("in.csv", "user,at,v\nu,1700000001,a\nw,1700000001,a\n");
     let url = unreadable(server.address().to_owned());
-    let said = server.run(&arguments("f", &["--value-column", "v", "--url", &url, &file]));
-    assert!(said.err.starts_with("warning: cannot compare more items with their lists: may not read"), "{said:?}");
-    assert_eq!(said.err.lines().count(), 1, "{said:?}");
+    let finished = server.run(&arguments("f", &["--value-column", "v", "--url", &url, &file]));
+    assert!(
+        finished.err.starts_with("warning: cannot compare more items with their lists: may not read"),
+        "{finished:?}"
+    );
+    assert_eq!(finished.err.lines().count(), 1, "{finished:?}");
     assert_eq!(
-        (said.status, counts(&said.out)),
+        (finished.status, counts(&finished.out)),
         (0, "2 rows: 2 items added or already there, 0 already expired, 0 bad")
     );
     assert_eq!(server.items("f", "u").len(), 1);
@@ -217,8 +220,8 @@ fn files_may_be_several_compressed_and_standard_input() {
     let plain = server.write("plain.csv", "user,at,v\nu,1700000001,plain\n");
     let other = server.write("other.csv.gz", gzip("at,v,user,more\n1700000002,\"gz, \"\"other\"\" order\",u,x\n"));
     let more = ["--value-column", "v", "--format", "csv", &plain, "-", &other];
-    let said = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,1700000003,stdin\n"));
-    assert_eq!(counts(&said.ok()), "3 rows: 3 items added, 0 already there, 0 already expired, 0 bad");
+    let finished = server.run_with_input(&arguments("f", &more), &gzip("user,at,v\nu,1700000003,stdin\n"));
+    assert_eq!(counts(&finished.ok()), "3 rows: 3 items added, 0 already there, 0 already expired, 0 bad");
     let values: Vec<String> = server.items("f", "u").iter().map(|item| item[31..].to_owned()).collect();
     assert_eq!(values, ["\"stdin\"", "\"gz, \\\"other\\\" order\"", "\"plain\""]);
 }
@@ -246,13 +249,13 @@ fn items_go_to_the_named_version_and_the_expired_are_counted() {
     server.ok(&["feature", "create", "customer", "f", "--value-type", "string", "--ttl", "30d", "-o", "json"]);
     server.ok(&["version", "create", "customer", "f", "v2", "--ttl", "7300d", "-o", "json"]);
     let rows = "user,at,v\nu,2010-12-01T08:26:00Z,old\n";
-    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
-    assert!(said.status == 1 && said.err.contains("1 of 1 items have already expired"), "{said:?}");
-    assert_eq!(counts(&said.out), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
-    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--yes"]);
-    assert_eq!(counts(&said.ok()), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
-    let said = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
-    let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
+    let finished = import(&server, "f", "in.csv", rows, &["--value-column", "v"]);
+    assert!(finished.status == 1 && finished.err.contains("1 of 1 items have already expired"), "{finished:?}");
+    assert_eq!(counts(&finished.out), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
+    let finished = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--yes"]);
+    assert_eq!(counts(&finished.ok()), "1 row: 0 items added, 0 already there, 1 already expired, 0 bad");
+    let finished = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v2", "-o", "json"]);
+    let summary: serde_json::Value = serde_json::from_str(&finished.ok()).unwrap();
     assert_eq!((&summary["rows"], &summary["added"], &summary["already_expired"]), (&1.into(), &1.into(), &0.into()));
     let reported = import(&server, "f", "in.csv", rows, &["--value-column", "v", "--version", "v3"]).failed(1);
     assert!(reported.contains("no version \"v3\""), "{reported}");
@@ -265,8 +268,8 @@ fn many_or_large_items_are_sent_in_parts() {
     let rows: String = (0..2_500).map(|n| format!("many,{},v{n}\n", seconds(n))).collect();
     // 60 values of 60,000 bytes: 3.6 MB for one list, above the server's limit for a body.
     let large: String = (0..60).map(|n| format!("large,{},{}\n", seconds(n), "x".repeat(60_000))).collect();
-    let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}{large}"), &["--value-column", "v"]);
-    assert_eq!(counts(&said.ok()), "2560 rows: 2560 items added, 0 already there, 0 already expired, 0 bad");
+    let finished = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}{large}"), &["--value-column", "v"]);
+    assert_eq!(counts(&finished.ok()), "2560 rows: 2560 items added, 0 already there, 0 already expired, 0 bad");
     assert_eq!((server.items("f", "many").len(), server.items("f", "large").len()), (2_500, 60));
 }
 
@@ -276,14 +279,14 @@ fn a_server_with_a_smaller_bound_gets_smaller_bodies() {
     server.feature("f", "string");
     let rows: String = (0..500).map(|n| format!("u,{},v{n}\n", seconds(n))).collect();
     let huge = format!("u,{},{}\n", seconds(999), "x".repeat(5_000));
-    let said = import(
+    let finished = import(
         &server,
         "f",
         "in.csv",
         &format!("user,at,v\n{rows}{huge}"),
         &["--value-column", "v", "--bad-rows", "bad.csv"],
     );
-    assert_eq!(counts(&said.ok()), "501 rows: 500 items added, 0 already there, 0 already expired, 1 bad");
+    assert_eq!(counts(&finished.ok()), "501 rows: 500 items added, 0 already there, 0 already expired, 1 bad");
     assert_eq!(server.items("f", "u").len(), 500);
 }
 
@@ -298,7 +301,7 @@ fn a_busy_server_is_retried() {
     server.feature("f", "string");
     let rows: String = (0..2_000).map(|n| format!("u{},{},v\n", n % 200, seconds(n))).collect();
     let more = ["--value-column", "v", "--concurrency", "16"];
-    let said = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), &more);
-    assert_eq!(counts(&said.ok()), "2000 rows: 2000 items added, 0 already there, 0 already expired, 0 bad");
+    let finished = import(&server, "f", "in.csv", &format!("user,at,v\n{rows}"), &more);
+    assert_eq!(counts(&finished.ok()), "2000 rows: 2000 items added, 0 already there, 0 already expired, 0 bad");
     assert_eq!(server.items("f", "u7").len(), 10);
 }

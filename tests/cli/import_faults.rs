@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use crate::import::{arguments, counts, seconds};
 use crate::ports::free_port;
-use crate::program::{Said, Server, signal};
+use crate::program::{CommandOutput, Server, signal};
 
-fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> Said {
+fn import(server: &Server, feature: &str, files: &[&str], more: &[&str]) -> CommandOutput {
     server.run(&arguments(feature, &[more, files].concat()))
 }
 
@@ -24,12 +24,12 @@ fn the_first_bad_row_ends_the_import_with_its_file_and_line() {
         "bad.csv",
         "user,at,v\r\nu,1700000003,a\r\n\r\n\"u\",\"1700000004\",\"two\nlines\"\r\nu,then,c\r\nu,1700000009,d\r\n",
     );
-    let said = import(&server, "f", &[&good, &bad], &["--value-column", "v"]);
-    assert_eq!(said.status, 1, "{said:?}");
-    assert!(said.out.starts_with("5 rows: ") && said.out.contains(" 1 bad "), "{said:?}");
-    assert_eq!(said.err.lines().count(), 1, "{said:?}");
-    assert!(said.err.starts_with(&format!("error: {bad}, line 6: at: not a timestamp")), "{said:?}");
-    assert!(said.err.contains("--bad-rows FILE"), "{said:?}");
+    let finished = import(&server, "f", &[&good, &bad], &["--value-column", "v"]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    assert!(finished.out.starts_with("5 rows: ") && finished.out.contains(" 1 bad "), "{finished:?}");
+    assert_eq!(finished.err.lines().count(), 1, "{finished:?}");
+    assert!(finished.err.starts_with(&format!("error: {bad}, line 6: at: not a timestamp")), "{finished:?}");
+    assert!(finished.err.contains("--bad-rows FILE"), "{finished:?}");
 }
 
 /// Rows that the server refuses, one in each list.
@@ -50,10 +50,10 @@ fn refused_rows_neither_end_the_comparison_nor_count_for_it() {
             let bad = format!("{identity}-{round}.ndjson");
             // One list leaves room for one row of the other.
             let more = ["--value-column", "v", "--bad-rows", &bad, "--compare", "4", "--concurrency", "1"];
-            let said = import(&server, identity, &[&file], &more);
-            assert_eq!(said.err, "", "{said:?}");
+            let finished = import(&server, identity, &[&file], &more);
+            assert_eq!(finished.err, "", "{finished:?}");
             let expected = format!("6 rows: {added} items added, {there} already there, 0 already expired, 2 bad");
-            assert_eq!(counts(&said.ok()), expected);
+            assert_eq!(counts(&finished.ok()), expected);
         }
     }
 }
@@ -66,8 +66,8 @@ fn bad_rows_are_set_aside_corrected_and_imported_again() {
         "in.csv",
         "x,user,at,v\n1,u,1700000001,10\n2,u,1700000002,ten\n3,u\n4,,1700000004,10\n5,u,soon,10\n6,u,1700000006,60\n",
     );
-    let said = import(&server, "f", &[&file], &["--value-column", "v", "--bad-rows", "bad.csv"]);
-    assert_eq!(counts(&said.ok()), "6 rows: 2 items added, 0 already there, 0 already expired, 4 bad");
+    let finished = import(&server, "f", &[&file], &["--value-column", "v", "--bad-rows", "bad.csv"]);
+    assert_eq!(counts(&finished.ok()), "6 rows: 2 items added, 0 already there, 0 already expired, 4 bad");
     assert_eq!(server.items("f", "u").len(), 2);
     let path = server.dir.path().join("bad.csv");
     let bad = std::fs::read_to_string(&path).unwrap();
@@ -114,12 +114,12 @@ fn refusals_of_the_server_name_the_row() {
         });
     }
     let file = server.write("in.ndjson", rows);
-    let said = import(&server, "f", &[&file], &["--value-column", "v"]);
-    assert_eq!(said.status, 1);
-    assert!(said.err.starts_with(&format!("error: {file}, line 50: ")), "{said:?}");
+    let finished = import(&server, "f", &[&file], &["--value-column", "v"]);
+    assert_eq!(finished.status, 1);
+    assert!(finished.err.starts_with(&format!("error: {file}, line 50: ")), "{finished:?}");
     let more = ["--value-column", "v", "--bad-rows", "bad.ndjson", "-o", "json"];
-    let said = import(&server, "f", &[&file], &more);
-    let summary: serde_json::Value = serde_json::from_str(&said.ok()).unwrap();
+    let finished = import(&server, "f", &[&file], &more);
+    let summary: serde_json::Value = serde_json::from_str(&finished.ok()).unwrap();
     // The first import may have added the items of the other list.
     let stored = ["added", "already_there"].map(|count| summary[count].as_u64().unwrap()).iter().sum::<u64>();
     assert_eq!((stored, &summary["rows"], &summary["bad"]), (297, &300.into(), &3.into()));
@@ -141,7 +141,7 @@ fn an_impossible_import_is_reported_before_anything_is_sent() {
     let good = server.write("good.csv", "user,at,v\nu,1,a\n");
     let nameless = server.write("nameless", "user,at,v\n");
     let column = ["--value-column", "v"];
-    for (files, more, status, said) in [
+    for (files, more, status, expected) in [
         (&[good.as_str(), "missing.csv"][..], &column[..], 1, "missing.csv: No such file"),
         (&["."], &["--value-column", "v", "--format", "csv"], 1, "is a directory"),
         (&[&nameless], &column, 2, "--format"),
@@ -156,7 +156,7 @@ fn an_impossible_import_is_reported_before_anything_is_sent() {
         let result = import(&server, "f", files, more);
         assert_eq!(result.status, status, "{files:?} {more:?}: {result:?}");
         let reported = result.err.lines().last().unwrap();
-        assert!(reported.starts_with("error: ") && reported.contains(said), "{reported}");
+        assert!(reported.starts_with("error: ") && reported.contains(expected), "{reported}");
     }
     let reported = import(&server, "nope", &[&good], &column).failed(1);
     assert!(reported.contains("feature_not_found"), "{reported}");
@@ -170,14 +170,14 @@ fn damaged_files_are_reported() {
     let empty = server.write("empty.csv", "");
     let cut_off = server.write("cut.csv.gz", [0x1f, 0x8b, 8, 0, 0, 0]);
     let unclosed = server.write("unclosed.csv", format!("user,at,v\nu,1,\"{}", "x".repeat(17 << 20)));
-    for (file, said) in [
+    for (file, expected) in [
         (&empty, "empty.csv: is empty"),
         (&cut_off, "cut.csv.gz"),
         (&unclosed, "unclosed.csv: a row is longer than 16 MiB"),
     ] {
         let result = import(&server, "f", &[file], &["--value-column", "v"]);
         assert_eq!(result.status, 1, "{result:?}");
-        assert!(result.err.contains(said), "{result:?}");
+        assert!(result.err.contains(expected), "{result:?}");
     }
 }
 
@@ -185,12 +185,12 @@ fn damaged_files_are_reported() {
 fn truncated_files_and_open_quotes_are_refused_with_their_line() {
     let server = Server::start();
     server.feature("f", "string");
-    let refused = |name: &str, content: &[u8], said: &str| {
+    let refused = |name: &str, content: &[u8], expected: &str| {
         let file = server.write(name, content);
         for more in [&[][..], &["--bad-rows", "bad"]] {
             let result = import(&server, "f", &[&file], &[&["--value-column", "v"], more].concat());
             assert_eq!(result.status, 1, "{name}: {result:?}");
-            assert!(result.err.contains(&format!("{name}{said}")), "{name}: {result:?}");
+            assert!(result.err.contains(&format!("{name}{expected}")), "{name}: {result:?}");
         }
     };
     refused("open.csv", b"user,at,v\na,1700000001,\"5 inch\nb,1700000002,x\n", ", line 2: unclosed quote");
@@ -248,19 +248,19 @@ fn contents_of_files_are_escaped_for_the_terminal() {
 fn errors_and_warnings_name_the_unit_that_was_given() {
     let server = Server::start();
     server.feature("f", "string");
-    let said = |at: &str, unit: &str| {
+    let warning = |at: &str, unit: &str| {
         let file = server.write("in.csv", format!("user,at,v\nu,{at},x\n"));
         import(&server, "f", &[&file], &["--value-column", "v", "--timestamp-unit", unit]).err
     };
-    assert!(said("soon", "ms").contains("milliseconds since the Unix epoch (--timestamp-unit ms)"));
-    assert!(said("2024-01-01_00:00:00Z", "us").contains("or microseconds since the Unix epoch"));
-    assert!(said("1700000000000", "s").contains("read as seconds (--timestamp-unit s), but likely milliseconds"));
-    let warned = said("1700000000", "ms");
+    assert!(warning("soon", "ms").contains("milliseconds since the Unix epoch (--timestamp-unit ms)"));
+    assert!(warning("2024-01-01_00:00:00Z", "us").contains("or microseconds since the Unix epoch"));
+    assert!(warning("1700000000000", "s").contains("read as seconds (--timestamp-unit s), but likely milliseconds"));
+    let warned = warning("1700000000", "ms");
     assert!(warned.starts_with("warning: some timestamps are in 1970"), "{warned}");
     assert!(warned.lines().next().unwrap().ends_with("pass --timestamp-unit s"), "{warned}");
     assert!(warned.contains("error: 1 of 1 timestamps are likely of another unit: pass --timestamp-unit"), "{warned}");
-    assert_eq!(said("2024-01-01 00:00:00+00:00", "ms"), "");
-    assert_eq!(said("2024-01-01t00:00:00z", "ms"), "");
+    assert_eq!(warning("2024-01-01 00:00:00+00:00", "ms"), "");
+    assert_eq!(warning("2024-01-01t00:00:00z", "ms"), "");
 }
 
 #[test]
@@ -296,10 +296,10 @@ fn an_interruption_ends_with_a_summary() {
         stdin.flush().unwrap();
         until_added(&server, &entity_id, 1_000);
         signal(&process, by);
-        let said = Said::from(process.wait_with_output().unwrap());
-        assert_eq!(said.status, 1, "{said:?}");
-        assert!(said.out.contains(" items added,"), "{said:?}");
-        assert!(said.err.starts_with("error: interrupted"), "{said:?}");
+        let finished = CommandOutput::from(process.wait_with_output().unwrap());
+        assert_eq!(finished.status, 1, "{finished:?}");
+        assert!(finished.out.contains(" items added,"), "{finished:?}");
+        assert!(finished.err.starts_with("error: interrupted"), "{finished:?}");
     }
 }
 
@@ -322,8 +322,8 @@ fn a_killed_server_is_awaited_until_it_returns() {
     stdin.write_all(rows("during", 0, 1_200).as_bytes()).unwrap();
     drop(stdin);
     let server = Server::start_in(dir, &address, &[]);
-    let said = Said::from(process.wait_with_output().unwrap());
-    assert_eq!(counts(&said.ok()), "2400 rows: 2400 items added, 0 already there, 0 already expired, 0 bad");
+    let finished = CommandOutput::from(process.wait_with_output().unwrap());
+    assert_eq!(counts(&finished.ok()), "2400 rows: 2400 items added, 0 already there, 0 already expired, 0 bad");
     for list in ["before", "during"] {
         assert_eq!(server.items("f", list).len(), 1_200, "{list}");
     }

@@ -28,7 +28,7 @@ fn a_command_that_waits_for_a_purge_ends_with_it() {
     let server = filled();
     let reported = server.run(&["purge", "customer", "seen"]).failed(2);
     assert!(reported.contains("--yes"), "{reported}");
-    assert_eq!(items(&server, "a"), 1, "nobody said that it was meant");
+    assert_eq!(items(&server, "a"), 1, "no confirmation was given");
     let job = parsed(&server.ok(&["purge", "customer", "seen", "--yes", "--wait", "--user", "ann", "-o", "json"]));
     assert_eq!((&job["state"], &job["lists_cleared"]), (&"done".into(), &3.into()), "{job}");
     assert!(job["created_by"].as_str().unwrap().contains("ann"), "{job}");
@@ -63,8 +63,11 @@ fn a_slow_purge_is_paused_resumed_and_cancelled() {
     let faster = parsed(&server.ok(&["jobs", "rate", &id, "--lists-per-second", "2", "-o", "json"]));
     assert_eq!(faster["lists_per_second"], 2);
     assert_eq!(state("cancel"), "cancelled");
-    let said = server.run(&["jobs", "get", &id, "--wait"]);
-    assert!(said.status == 1 && said.err.contains("was cancelled") && said.out.contains(&id), "{said:?}");
+    let finished = server.run(&["jobs", "get", &id, "--wait"]);
+    assert!(
+        finished.status == 1 && finished.err.contains("was cancelled") && finished.out.contains(&id),
+        "{finished:?}"
+    );
 }
 
 #[test]

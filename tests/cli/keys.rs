@@ -12,9 +12,9 @@ use crate::program::{Server, run};
 
 /// Creates the first key, over the socket in the data directory.
 fn first_key(server: &Server) -> String {
-    let said = server.run(&["key", "create", "admin", "--role", "admin", "--local", "--data-dir", "data"]);
-    assert!(said.status == 0 && said.err.contains("store the token now"), "{said:?}");
-    let token = said.out;
+    let finished = server.run(&["key", "create", "admin", "--role", "admin", "--local", "--data-dir", "data"]);
+    assert!(finished.status == 0 && finished.err.contains("store the token now"), "{finished:?}");
+    let token = finished.out;
     let token = token.trim().to_owned();
     assert!(token.starts_with("ls_") && token.len() == 65, "{token}");
     token
@@ -150,8 +150,8 @@ fn an_open_server_listens_only_on_loopback() {
     let server = Server::start_in(dir, "0.0.0.0:0", &[("LISTSTORE__ACCESS__INSECURE", "true")]);
     let url = server.url.replace("0.0.0.0", "127.0.0.1");
     let ready = |server: &Server| {
-        let said = server.command(&["feature", "list", "--url", &url]).output().unwrap();
-        said.status.success()
+        let finished = server.command(&["feature", "list", "--url", &url]).output().unwrap();
+        finished.status.success()
     };
     assert!(ready(&server));
     let (_, log, dir) = server.end(Signal::SIGTERM);

@@ -43,20 +43,20 @@ fn a_fatal_error_is_logged_in_the_configured_form() {
     let data = file.join("data");
     let tries = |variables: &[(&str, &str)]| {
         let mut command = liststore(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
-        crate::program::Said::from(command.envs(variables.iter().copied()).output().unwrap())
+        crate::program::CommandOutput::from(command.envs(variables.iter().copied()).output().unwrap())
     };
     // The filter is irrelevant.
-    let said = tries(&[("LISTSTORE__LOG__FILTER", "off")]);
-    let reported = &objects(&said.err)[0];
-    assert_eq!((said.status, &reported["level"]), (1, &"ERROR".into()));
+    let finished = tries(&[("LISTSTORE__LOG__FILTER", "off")]);
+    let reported = &objects(&finished.err)[0];
+    assert_eq!((finished.status, &reported["level"]), (1, &"ERROR".into()));
     assert!(reported["message"].as_str().unwrap().starts_with("cannot open"), "{reported}");
     let wrong = ("LISTSTORE__HTTP__WORKERS", "no");
-    let said = tries(&[wrong]);
-    let reported = &objects(&said.err)[0];
-    assert_eq!((said.status, &reported["level"]), (2, &"ERROR".into()));
+    let finished = tries(&[wrong]);
+    let reported = &objects(&finished.err)[0];
+    assert_eq!((finished.status, &reported["level"]), (2, &"ERROR".into()));
     assert!(reported["message"].as_str().unwrap().contains("http.workers"), "{reported}");
-    let said = tries(&[wrong, ("LISTSTORE__LOG__FORMAT", "text")]);
-    assert!(said.status == 2 && said.err.starts_with("error: http.workers"), "{said:?}");
+    let finished = tries(&[wrong, ("LISTSTORE__LOG__FORMAT", "text")]);
+    assert!(finished.status == 2 && finished.err.starts_with("error: http.workers"), "{finished:?}");
 }
 
 #[test]

@@ -158,8 +158,8 @@ fn further_mistakes_have_a_remedy() {
         (&["purg", "customer", "purchase"], 2, "a similar subcommand exists: `liststore feature purge`"),
         (&["import", "--featur", "x"], 2, "`liststore import --help` lists its options"),
     ] {
-        let said = server.run(arguments);
-        assert!(said.status == status && said.err.contains(reported), "{arguments:?}: {said:?}");
+        let finished = server.run(arguments);
+        assert!(finished.status == status && finished.err.contains(reported), "{arguments:?}: {finished:?}");
     }
 }
 
@@ -178,9 +178,13 @@ fn a_long_value_is_not_repeated_whole() {
         (&["feature", "create", "customer", "x", "--value-type", "string", "--ttl", long], 2),
         (&[long], 2),
     ] {
-        let said = server.run(arguments);
-        assert_eq!(said.status, status, "{}", said.err.len());
-        assert!(said.err.contains('…') && said.err.len() < 1_000, "{}", &said.err[..said.err.len().min(1_000)]);
+        let finished = server.run(arguments);
+        assert_eq!(finished.status, status, "{}", finished.err.len());
+        assert!(
+            finished.err.contains('…') && finished.err.len() < 1_000,
+            "{}",
+            &finished.err[..finished.err.len().min(1_000)]
+        );
     }
 }
 
@@ -188,9 +192,9 @@ fn a_long_value_is_not_repeated_whole() {
 fn errors_are_json_if_json_is_requested() {
     let server = Server::start();
     let parsed = |arguments: &[&str]| -> (i32, serde_json::Value) {
-        let said = server.run(arguments);
-        assert!(said.out.is_empty(), "{said:?}");
-        (said.status, serde_json::from_str(&said.err).unwrap())
+        let finished = server.run(arguments);
+        assert!(finished.out.is_empty(), "{finished:?}");
+        (finished.status, serde_json::from_str(&finished.err).unwrap())
     };
     let (status, error) = parsed(&["feature", "get", "customer", "seen", "--output", "json"]);
     assert_eq!((status, &error["problem"]["code"]), (1, &"feature_not_found".into()));

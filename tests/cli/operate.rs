@@ -170,16 +170,16 @@ fn mistakes_print_the_messages_of_the_page() {
     std::fs::create_dir(server.dir.path().join("foreign")).unwrap();
     server.write("foreign/file", "of another program");
 
-    let said = |arguments: &[&str], environment: &[(&str, &str)]| {
+    let mistake = |arguments: &[&str], environment: &[(&str, &str)]| {
         let arguments: Vec<_> = arguments.iter().map(|word| word.replace("TAKEN", server.address())).collect();
         let mut command = liststore(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         command.env("LISTSTORE_URL", &server.url).envs(environment.iter().copied()).current_dir(server.dir.path());
         let output = command.output().unwrap();
         String::from_utf8(output.stderr).unwrap().replace("\\\"", "\"")
     };
-    let mut printed: Vec<_> = MISTAKES.iter().map(|arguments| said(arguments, &[])).collect();
-    printed.push(said(&["feature", "list"], &[("LISTSTORE_TOKEN", "wrong")]));
-    printed.push(said(&["import", "customer", "purchase", "file"], &[]));
+    let mut printed: Vec<_> = MISTAKES.iter().map(|arguments| mistake(arguments, &[])).collect();
+    printed.push(mistake(&["feature", "list"], &[("LISTSTORE_TOKEN", "wrong")]));
+    printed.push(mistake(&["import", "customer", "purchase", "file"], &[]));
 
     let page = std::fs::read_to_string(repository().join("docs/howto/operate/troubleshooting.md")).unwrap();
     let tables = page.split("| message | cause | remedy |").skip(1).flat_map(|table| {

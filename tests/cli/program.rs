@@ -43,13 +43,13 @@ pub fn first_process(arguments: &[&str]) -> Command {
 
 /// The output of a finished command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub status: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Said {
+impl CommandOutput {
     #[track_caller]
     pub fn ok(self) -> String {
         assert!(self.status == 0 && self.err.is_empty(), "{self:?}");
@@ -65,7 +65,7 @@ impl Said {
     }
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             status: output.status.code().expect("it was ended by a signal"),
@@ -75,7 +75,7 @@ impl From<Output> for Said {
     }
 }
 
-pub fn run(arguments: &[&str]) -> Said {
+pub fn run(arguments: &[&str]) -> CommandOutput {
     liststore(arguments).output().unwrap().into()
 }
 
@@ -187,7 +187,7 @@ impl Server {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Said {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.command(arguments).output().unwrap().into()
     }
 
@@ -197,15 +197,15 @@ impl Server {
     }
 
     /// Runs a command with `input` as its standard input.
-    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Said {
+    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> CommandOutput {
         let mut process = self.spawn(arguments);
         let mut stdin = process.stdin.take().unwrap();
         let input = input.to_vec();
         // It may end before it has read everything.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-        let said = process.wait_with_output().unwrap().into();
+        let finished = process.wait_with_output().unwrap().into();
         writer.join().unwrap();
-        said
+        finished
     }
 
     /// A command with piped input and outputs.

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::backup::{backup, data_in, said, text};
+use crate::backup::{backup, data_in, run_command, text};
 use crate::callers::ask;
 use crate::program::{Server, run};
 
@@ -45,7 +45,7 @@ fn jobs_that_a_backup_interrupts_end_on_the_restored_server() {
     let mut backups = Vec::new();
     for _ in 0..4 {
         let dir = TempDir::new().unwrap();
-        said(&mut backup(&server, &data_in(&dir))).ok();
+        run_command(&mut backup(&server, &data_in(&dir))).ok();
         backups.push(dir);
     }
     drop(server);
@@ -79,7 +79,7 @@ fn a_check_names_disagreements() {
     put("one");
     let dir = TempDir::new().unwrap();
     let (before, after) = (dir.path().join("before"), dir.path().join("after"));
-    said(&mut backup(&server, &before)).ok();
+    run_command(&mut backup(&server, &before)).ok();
     let index = json!({"name": "by", "properties": ["/a"]}).to_string();
     ask(server.address(), "POST", "/v1/entity-types/link/indexes", &index).expect(201);
     let give_up = Instant::now() + PATIENCE;
@@ -88,7 +88,7 @@ fn a_check_names_disagreements() {
         std::thread::yield_now();
     }
     put("two");
-    said(&mut backup(&server, &after)).ok();
+    run_command(&mut backup(&server, &after)).ok();
     let whole = run(&["check", "--dir", text(&after)]).ok();
     assert!(whole.contains("agreement 1 ready indexes, 0 finished jobs"), "{whole}");
     std::fs::copy(after.join("metadata.redb"), before.join("metadata.redb")).unwrap();
@@ -118,7 +118,7 @@ fn a_check_names_items_that_are_older_than_the_notes_about_them() {
     let dir = TempDir::new().unwrap();
     let backed_up = |name: &str| {
         let path = dir.path().join(name);
-        said(&mut backup(&server, &path)).ok();
+        run_command(&mut backup(&server, &path)).ok();
         path
     };
     let before = backed_up("before");
@@ -168,8 +168,8 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     };
     let (admin, revoked) = (key("admin"), key("revoked"));
     let dir = TempDir::new().unwrap();
-    said(&mut backup(&server, &data_in(&dir))).ok();
-    let asked = |arguments: &[&str]| said(server.command(arguments).env("LISTSTORE_TOKEN", &admin)).ok();
+    run_command(&mut backup(&server, &data_in(&dir))).ok();
+    let asked = |arguments: &[&str]| run_command(server.command(arguments).env("LISTSTORE_TOKEN", &admin)).ok();
     asked(&["entity", "erase", "customer", "erased", "--yes"]);
     asked(&["purge", "customer", "bought", "--yes", "--wait"]);
     asked(&["key", "revoke", &revoked[3..15], "--yes"]);
@@ -190,7 +190,7 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
     assert!(refused.status != 0 && refused.err.contains(&format!("replay.ndjson, line {line}: ")), "{refused:?}");
     std::fs::write(&replay, trail).unwrap();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
-    let asked = |token: &str, arguments: &[&str]| said(server.command(arguments).env("LISTSTORE_TOKEN", token));
+    let asked = |token: &str, arguments: &[&str]| run_command(server.command(arguments).env("LISTSTORE_TOKEN", token));
     let values = |feature: &str, entity: &str| asked(&admin, &["list", "get", "customer", feature, entity]).out;
     assert_eq!(values("seen", "erased"), "");
     assert!(values("seen", "kept").contains("again"));
@@ -208,7 +208,7 @@ fn a_restored_server_repeats_erasures_and_revocations_before_it_listens() {
 fn a_restore_is_in_the_audit_trail() {
     let server = Server::start();
     let backup_dir = TempDir::new().unwrap();
-    said(&mut backup(&server, &data_in(&backup_dir))).ok();
+    run_command(&mut backup(&server, &data_in(&backup_dir))).ok();
     drop(server);
     let dir = TempDir::new().unwrap();
     let (from, to) = (data_in(&backup_dir), data_in(&dir));

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::program::{Server, liststore, repository, run};
 
 /// Runs `serve` with a refused start, as on a terminal.
-fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::Said {
+fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> crate::program::CommandOutput {
     let dir = TempDir::new().unwrap();
     let mut command = liststore(&["serve"]);
     command.env("LISTSTORE__LOG__FORMAT", "text");
@@ -74,17 +74,17 @@ fn threads_take_turns_unless_an_operator_sets_their_policy() {
 }
 
 /// The message is the last line on standard error, after the log.
-fn last_line(said: &crate::program::Said) -> &str {
-    said.err.lines().last().unwrap_or_default()
+fn last_line(finished: &crate::program::CommandOutput) -> &str {
+    finished.err.lines().last().unwrap_or_default()
 }
 
 #[test]
 fn a_port_in_use_is_reported_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = refused(&["--listen", &address], &[]);
-    assert_eq!(said.status, 1, "{said:?}");
-    let reported = last_line(&said);
+    let finished = refused(&["--listen", &address], &[]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    let reported = last_line(&finished);
     assert!(reported.starts_with("error: cannot listen on") && reported.contains(&address), "{reported}");
     assert!(reported.contains("Address already in use"), "{reported}");
 }
@@ -95,10 +95,10 @@ fn a_port_in_use_is_refused_before_a_directory_is_made() {
     let address = taken.local_addr().unwrap().to_string();
     let data = dir.path().join("data");
     let data = data.to_str().unwrap();
-    let said = refused(&["--listen", &address, "--data-dir", data], &[]);
-    assert!(said.status == 1 && last_line(&said).contains("Address already in use"), "{said:?}");
-    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data], &[("LISTSTORE__ADMIN__LISTEN", &address)]);
-    assert!(said.status == 1 && last_line(&said).contains("admin.listen"), "{said:?}");
+    let finished = refused(&["--listen", &address, "--data-dir", data], &[]);
+    assert!(finished.status == 1 && last_line(&finished).contains("Address already in use"), "{finished:?}");
+    let finished = refused(&["--listen", "127.0.0.1:0", "--data-dir", data], &[("LISTSTORE__ADMIN__LISTEN", &address)]);
+    assert!(finished.status == 1 && last_line(&finished).contains("admin.listen"), "{finished:?}");
     assert!(!std::path::Path::new(data).exists());
 }
 
@@ -108,13 +108,16 @@ fn a_directory_of_other_files_is_refused_unchanged() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("x"), "mine").unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", dir.path().to_str().unwrap()], &[]);
-    assert!(said.status == 1 && last_line(&said).contains("because it holds x: choose an empty directory"), "{said:?}");
+    let finished = refused(&["--listen", "127.0.0.1:0", "--data-dir", dir.path().to_str().unwrap()], &[]);
+    assert!(
+        finished.status == 1 && last_line(&finished).contains("because it holds x: choose an empty directory"),
+        "{finished:?}"
+    );
     let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["x"]);
     let file = dir.path().join("x");
-    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.to_str().unwrap()], &[]);
-    assert!(said.status == 1 && last_line(&said).contains("is a file: choose a directory"), "{said:?}");
+    let finished = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.to_str().unwrap()], &[]);
+    assert!(finished.status == 1 && last_line(&finished).contains("is a file: choose a directory"), "{finished:?}");
 }
 
 #[test]
@@ -131,9 +134,9 @@ fn an_unwritable_directory_is_reported_in_one_line() {
     // A file where a directory is needed stops the superuser too.
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.join("data").to_str().unwrap()], &[]);
-    assert_eq!(said.status, 1, "{said:?}");
-    let reported = last_line(&said);
+    let finished = refused(&["--listen", "127.0.0.1:0", "--data-dir", file.join("data").to_str().unwrap()], &[]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    let reported = last_line(&finished);
     assert!(reported.starts_with("error: cannot open") && reported.contains("file/data"), "{reported}");
 }
 
@@ -141,9 +144,9 @@ fn an_unwritable_directory_is_reported_in_one_line() {
 fn a_directory_in_use_is_reported_in_one_line() {
     let server = Server::start();
     let data = server.dir.path().join("data");
-    let said = refused(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], &[]);
-    assert_eq!(said.status, 1, "{said:?}");
-    let reported = last_line(&said);
+    let finished = refused(&["--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()], &[]);
+    assert_eq!(finished.status, 1, "{finished:?}");
+    let reported = last_line(&finished);
     assert!(reported.contains("in use") && reported.contains("data"), "{reported}");
     let checked = run(&["check", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
     assert_eq!(checked.status, 1, "{checked:?}");
@@ -158,12 +161,12 @@ fn bad_settings_are_reported_all_at_once() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("liststore.toml");
     std::fs::write(&file, "[http]\nlisten = \"nowhere\"\nlisen = 1\n").unwrap();
-    let said = refused(
+    let finished = refused(
         &["--config", file.to_str().unwrap()],
         &[("LISTSTORE__ITEMS__ACTORS", "0"), ("LISTSTORE__METADATA__STORE", "postgres"), ("LISTSTORE_URL", "x")],
     );
-    assert_eq!(said.status, 2);
-    let reported: Vec<&str> = said.err.lines().collect();
+    assert_eq!(finished.status, 2);
+    let reported: Vec<&str> = finished.err.lines().collect();
     assert_eq!(reported.len(), 4, "{reported:?}");
     assert!(reported.iter().all(|line| line.starts_with("error: ")), "{reported:?}");
     assert!(
@@ -175,8 +178,8 @@ fn bad_settings_are_reported_all_at_once() {
     assert!(reported[2].contains("items.actors") && reported[2].contains("LISTSTORE__ITEMS__ACTORS"));
     assert!(reported[3].contains("metadata.postgres.url") && reported[3].contains("not set"));
     for command in ["check", "migrate"] {
-        let said = liststore(&[command]).env("LISTSTORE__HTTP__WORKES", "1").output().unwrap();
-        assert_eq!(said.status.code(), Some(2), "{command}");
+        let finished = liststore(&[command]).env("LISTSTORE__HTTP__WORKES", "1").output().unwrap();
+        assert_eq!(finished.status.code(), Some(2), "{command}");
     }
 }
 
@@ -186,7 +189,7 @@ fn printed_settings_load_back_without_secrets() {
     let print = |arguments: &[&str], environment: &[(&str, &str)]| {
         let mut command = liststore(&["serve", "--print-config"]);
         command.args(arguments).envs(environment.iter().copied()).current_dir(dir.path());
-        crate::program::Said::from(command.output().unwrap()).ok()
+        crate::program::CommandOutput::from(command.output().unwrap()).ok()
     };
     let url = "postgres://me:hunter2@db/features";
     let environment = [
@@ -214,9 +217,9 @@ fn check_reports_the_contents_of_a_directory() {
     assert!(out.ends_with("liststore serve would start\n"), "{out}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = run(&["check", "--listen", &address, "--data-dir", data.to_str().unwrap()]);
-    assert!(said.out.contains("http      FAILED: cannot listen on"), "{said:?}");
-    assert_eq!(said.failed(1), "error: liststore serve would not start or not be ready: see http above");
+    let finished = run(&["check", "--listen", &address, "--data-dir", data.to_str().unwrap()]);
+    assert!(finished.out.contains("http      FAILED: cannot listen on"), "{finished:?}");
+    assert_eq!(finished.failed(1), "error: liststore serve would not start or not be ready: see http above");
 }
 
 #[test]
@@ -224,12 +227,12 @@ fn a_server_at_all_addresses_prints_a_usable_url() {
     let server = Server::start_in(TempDir::new().unwrap(), "0.0.0.0:0", &[("LISTSTORE__ACCESS__MODE", "required")]);
     let url = format!("http://{}", server.address());
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
-    let said = run(&["ready", "--url", &url]);
-    assert_eq!(said.ok(), "ready: pass\n");
+    let finished = run(&["ready", "--url", &url]);
+    assert_eq!(finished.ok(), "ready: pass\n");
     let (status, log, _) = server.end(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
-    let said = run(&["ready", "--url", &url]).failed(1);
-    assert!(said.contains("cannot reach"), "{said}");
+    let finished = run(&["ready", "--url", &url]).failed(1);
+    assert!(finished.contains("cannot reach"), "{finished}");
 }
 
 #[test]
@@ -286,8 +289,8 @@ fn wrong_usage_and_help_have_their_exit_statuses() {
         (&["list", "add", "user", "f", "e"], 2),
         (&["list", "get", "user", "f", "e", "--url", "localhost:8080"], 2),
     ] {
-        let said = run(arguments);
-        assert_eq!(said.status, status, "{arguments:?}: {said:?}");
-        assert_eq!(said.out.is_empty(), status == 2, "{arguments:?}: help goes to standard output, errors do not");
+        let finished = run(arguments);
+        assert_eq!(finished.status, status, "{arguments:?}: {finished:?}");
+        assert_eq!(finished.out.is_empty(), status == 2, "{arguments:?}: help goes to standard output, errors do not");
     }
 }

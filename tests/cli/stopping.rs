@@ -68,10 +68,10 @@ fn a_draining_server_fails_no_busy_idle_or_new_client() {
         assert!(Instant::now() < patience, "a server that is asked to stop stays ready");
     }
     let new = ask(&address, "POST", &path(900), r#"{"items": [{"timestamp": 1767225600000000000, "value": "x"}]}"#);
-    assert!(new.status == 200 && new.says_close());
+    assert!(new.status == 200 && new.has_connection_close());
     for caller in &mut idle {
         let answer = caller.ask("GET", &path(900), "").expect("an idle connection was ended under a request");
-        assert!(answer.status == 200 && answer.says_close());
+        assert!(answer.status == 200 && answer.has_connection_close());
     }
     for Reported { added, wrong, cut_at, .. } in load.end() {
         assert!(wrong.is_empty() && cut_at.is_none(), "{} added, {wrong:?}", added.len());

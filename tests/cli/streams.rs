@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::backup::{data_in, said, text};
+use crate::backup::{data_in, run_command, text};
 use crate::callers::ask;
 use crate::program::{Server, run};
 
@@ -79,8 +79,8 @@ fn a_server_starts_on_a_streamed_backup() {
         assert!(reported.contains(problem), "{reported}");
     }
     assert_eq!(names(dir.path()), ["data"]);
-    let said = run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]);
-    assert!(said.status == 0 && said.err.contains("the former store is in"), "{said:?}");
+    let finished = run(&["restore", text(&archive), "--data-dir", text(&data), "--set-aside"]);
+    assert!(finished.status == 0 && finished.err.contains("the former store is in"), "{finished:?}");
     let aside = names(dir.path()).into_iter().find(|name| name.starts_with("data.replaced-")).unwrap();
     run(&["check", "--dir", text(&dir.path().join(aside))]).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
@@ -131,7 +131,7 @@ fn directories_in_a_folder_are_kept_by_number_too() {
     // Backups of one second have different names, and each is newer than the one before.
     let mut before = String::new();
     for _ in 0..4 {
-        said(&mut server.command(&keep)).ok();
+        run_command(&mut server.command(&keep)).ok();
         let [name] = <[String; 1]>::try_from(names(&folder)).unwrap();
         assert!(name > before, "{name} after {before}");
         before = name;
@@ -143,7 +143,7 @@ fn directories_in_a_folder_are_kept_by_number_too() {
     let kept = names(&folder);
     assert!(kept.len() == 3 && kept.is_sorted() && kept[0] == before, "{kept:?}");
     assert!(kept[1..].iter().all(|name| name.ends_with(".tar")), "{kept:?}");
-    said(&mut server.command(&keep)).ok();
+    run_command(&mut server.command(&keep)).ok();
     let checked = run(&["check", "--dir", text(&folder.join(&names(&folder)[0]))]).ok();
     assert!(checked.ends_with(" is whole\n"), "{checked}");
 }
@@ -161,13 +161,13 @@ fn a_folder_with_one_backup_of_another_name_is_restored_and_several_are_named() 
         run(&["restore", text(&folder), "--data-dir", text(&to)])
     };
     assert!(restored("none").failed(1).contains("is no backup, and has none"));
-    said(&mut server.command(&["backup", text(&folder.join("monday")), "--data-dir", text(&data)])).ok();
+    run_command(&mut server.command(&["backup", text(&folder.join("monday")), "--data-dir", text(&data)])).ok();
     let reported = restored("one").ok();
     assert!(reported.contains("restored ") && reported.contains("backups/monday: start liststore serve"), "{reported}");
     // Data directories in the folder are no backups.
     for _ in 0..3 {
-        let said = run(&["restore", text(&folder), "--data-dir", text(&folder.join("data")), "--set-aside"]);
-        assert!(said.status == 0 && said.out.contains("backups/monday: start"), "{said:?}");
+        let finished = run(&["restore", text(&folder), "--data-dir", text(&folder.join("data")), "--set-aside"]);
+        assert!(finished.status == 0 && finished.out.contains("backups/monday: start"), "{finished:?}");
     }
     std::fs::remove_dir_all(folder.join("data")).unwrap();
     std::fs::write(folder.join("tuesday.tar"), stream(&server, &[]).stdout).unwrap();

@@ -42,9 +42,9 @@ fn a_file_has_every_spelling_of_the_table() {
         writer.write_record([&format!("u{number}"), &*spelling.text, "x"]).unwrap();
     }
     writer.flush().unwrap();
-    let said = server.run(&["import", "customer", "f", "in.csv", "--bad-rows", "bad.csv"]);
-    assert_eq!(said.status, 0, "{said:?}");
-    assert_eq!(said.err.matches("read as UTC").count(), 1, "{said:?}");
+    let finished = server.run(&["import", "customer", "f", "in.csv", "--bad-rows", "bad.csv"]);
+    assert_eq!(finished.status, 0, "{finished:?}");
+    assert_eq!(finished.err.matches("read as UTC").count(), 1, "{finished:?}");
     let bad = std::fs::read_to_string(server.dir.path().join("bad.csv")).unwrap();
     for (number, Spelling { form, at, refused, .. }) in table.files.iter().enumerate() {
         assert_eq!(times(&server, &format!("u{number}")), at.iter().cloned().collect::<Vec<_>>(), "{form}");
@@ -59,8 +59,8 @@ fn commands_take_dates_and_times_relative_to_now() {
     let server = Server::start();
     create(&server);
     for (value, at) in [("old", "2024-08-29"), ("day", "-1d2h"), ("new", "now")] {
-        let said = server.run(&["list", "add", "customer", "f", "u", value, "--timestamp", at]);
-        assert_eq!(said.status, 0, "{said:?}");
+        let finished = server.run(&["list", "add", "customer", "f", "u", value, "--timestamp", at]);
+        assert_eq!(finished.status, 0, "{finished:?}");
     }
     let count = |bounds: &[&str]| server.run(&[&["list", "count", "customer", "f", "u"], bounds].concat());
     for (bounds, expected) in [
@@ -68,12 +68,12 @@ fn commands_take_dates_and_times_relative_to_now() {
         (&["--min-timestamp", "-1h", "--max-timestamp", "+1h"], "1"),
         (&["--max-timestamp", "2024-08-29T00:00:00Z"], "1"),
     ] {
-        let said = count(bounds);
-        assert_eq!((said.out.trim(), said.err.as_str()), (expected, ""), "{bounds:?}");
+        let finished = count(bounds);
+        assert_eq!((finished.out.trim(), finished.err.as_str()), (expected, ""), "{bounds:?}");
     }
-    let said = count(&["--min-timestamp", "2024-08-28", "--max-timestamp", "2024-08-30 12:00"]);
-    assert_eq!((said.status, said.out.trim()), (0, "1"));
-    assert_eq!(said.err, "note: 2024-08-28 has no time zone and is read as UTC\n");
+    let finished = count(&["--min-timestamp", "2024-08-28", "--max-timestamp", "2024-08-30 12:00"]);
+    assert_eq!((finished.status, finished.out.trim()), (0, "1"));
+    assert_eq!(finished.err, "note: 2024-08-28 has no time zone and is read as UTC\n");
     assert!(times(&server, "u").contains(&"2024-08-29T00:00:00.000000000Z".to_owned()));
     for (text, part) in [
         ("7d", "write -7d for 7d ago"),
@@ -128,8 +128,8 @@ fn files_of_other_programs_are_read_with_their_dialect() {
     let refused = import(&file, &["--delimiter", ";"]);
     assert!(refused.status == 1 && refused.err.contains("--timestamp-format '%m/%d/%Y %H:%M'"), "{refused:?}");
     let zone = ["--delimiter", ";", "--timestamp-format", "%m/%d/%Y %H:%M", "--timezone", "-05:00"];
-    let said = import(&file, &zone);
-    assert_eq!((said.status, said.err.as_str()), (0, ""), "{said:?}");
+    let finished = import(&file, &zone);
+    assert_eq!((finished.status, finished.err.as_str()), (0, ""), "{finished:?}");
     assert_eq!(server.items("f", "a"), ["2024-11-20T21:44:00.000000000Z \"x;é\""]);
 
     let file = server.write("tabs.csv", "entity_id\ttimestamp\tvalue\nb\t1732139040.5\tx,y\nb\tsoon\tz\n");

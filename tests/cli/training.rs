@@ -188,9 +188,9 @@ fn an_impossible_join_is_refused_and_leaves_no_file() {
     let server = filled();
     let path = |name: &str| server.dir.path().join(name).to_str().unwrap().to_owned();
     let refused = |arguments: &[&str], status| {
-        let said = server.run(&[&["export", "customer"], arguments].concat()).failed(status);
+        let error = server.run(&[&["export", "customer"], arguments].concat()).failed(status);
         assert!(!fs::exists(path("out.parquet")).unwrap());
-        said
+        error
     };
     let to = ["--file", &path("out.parquet")];
     assert!(refused(&[&["seen", "bought"], &to[..]].concat(), 2).contains("--spine"));
@@ -272,7 +272,7 @@ fn a_truncated_spine_is_refused_and_leaves_no_file() {
         server.run(&[&arguments, more].concat())
     };
     let head = "entity_id,timestamp,label\n";
-    for (name, text, said) in [
+    for (name, text, expected) in [
         ("s.csv", format!("{head}a,{BASE},\"1\na,{BASE},0\na,{BASE},1\n"), "s.csv:2: unclosed quote"),
         ("s.csv", format!("{head}a,{BASE},\"1\"0\n"), "s.csv:2: text after a closing quote"),
         ("s.csv", format!("{head}a,{BASE},1\na,{BASE}"), "s.csv:3: the file ends within"),
@@ -281,14 +281,14 @@ fn a_truncated_spine_is_refused_and_leaves_no_file() {
         ("s.ndjson", format!("{{\"entity_id\":\"a\",\"timestamp\":{BASE}}}\n{{\"ent"), "s.ndjson:2: EOF"),
         ("s.csv.gz", String::new(), "s.csv.gz: the file is empty"),
     ] {
-        let text = if said.contains("two columns") { text.replace("label", "x\u{1b}[31m") } else { text };
+        let text = if expected.contains("two columns") { text.replace("label", "x\u{1b}[31m") } else { text };
         let reported = join(&server.write(name, text), &[]).failed(1);
-        assert!(reported.contains(said) && !reported.contains('\u{1b}'), "{name}: {reported}");
+        assert!(reported.contains(expected) && !reported.contains('\u{1b}'), "{name}: {reported}");
         assert!(!out.exists());
     }
     let open = server.write("s.csv", format!("\u{feff}{head}a,{BASE},1"));
-    let said = join(&open, &[]);
-    assert!(said.status == 0 && said.err.contains("s.csv:2: the last row has no line end"), "{said:?}");
+    let finished = join(&open, &[]);
+    assert!(finished.status == 0 && finished.err.contains("s.csv:2: the last row has no line end"), "{finished:?}");
     fs::remove_file(&out).unwrap();
     let escaped = server.write("s.csv", format!("{head}a,{BASE},\"\\\"hi\\\"\"\n"));
     assert!(join(&escaped, &[]).failed(1).contains("--csv-escape backslash"));

@@ -33,9 +33,9 @@ fn fill(server: &Server, feature: &str, entity: usize, values: &[Value]) {
 }
 
 fn rows(server: &Server, feature: &str) -> BTreeSet<String> {
-    let said = server.run(&["export", "customer", feature]);
-    assert_eq!(said.status, 0, "{said:?}");
-    said.out.lines().map(str::to_owned).collect()
+    let finished = server.run(&["export", "customer", feature]);
+    assert_eq!(finished.status, 0, "{finished:?}");
+    finished.out.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn exports_of_every_form_import_unchanged() {
 fn a_format_in_place_of_the_file_names_the_right_option() {
     for arguments in [&["export", "user", "seen"][..], &["entity", "export", "user"]] {
         for file in ["seen.ndjson", "./json"] {
-            let said = run(&[arguments, &["--output", file]].concat());
-            assert!(said.status == 2 && said.err.contains("name the file with --file"), "{said:?}");
-            assert!(said.err.contains(file) && said.err.contains("table, json, ndjson"), "{said:?}");
+            let finished = run(&[arguments, &["--output", file]].concat());
+            assert!(finished.status == 2 && finished.err.contains("name the file with --file"), "{finished:?}");
+            assert!(finished.err.contains(file) && finished.err.contains("table, json, ndjson"), "{finished:?}");
         }
     }
     // Without a file name, the output has no hint about one.
-    let said = run(&["feature", "list", "--output", "seen.ndjson"]);
-    assert!(said.status == 2 && !said.err.contains("--file"), "{said:?}");
+    let finished = run(&["feature", "list", "--output", "seen.ndjson"]);
+    assert!(finished.status == 2 && !finished.err.contains("--file"), "{finished:?}");
 }
 
 /// Enough lists for several parts.
@@ -231,13 +231,13 @@ fn a_copy_has_all_definitions_and_items_and_reports_exceptions() {
     // A repetition changes nothing, and finds surplus items of the target.
     other.ok(&["copy", "--from", &one.url, "--to", &other.url]);
     other.ok(&["list", "add", "customer", "bool", "u", "--value", "true"]);
-    let said = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer"]);
-    assert_eq!(said.status, 1);
+    let finished = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer"]);
+    assert_eq!(finished.status, 1);
     assert!(
-        said.err.contains("differ") && said.err.contains("customer.bool") && !said.err.contains("many"),
-        "{said:?}"
+        finished.err.contains("differ") && finished.err.contains("customer.bool") && !finished.err.contains("many"),
+        "{finished:?}"
     );
-    assert!(said.out.contains("DIFFERENT"), "{said:?}");
+    assert!(finished.out.contains("DIFFERENT"), "{finished:?}");
     one.feature("other", "string");
     other.feature("other", "int64");
     let reported = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);

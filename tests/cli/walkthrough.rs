@@ -65,8 +65,8 @@ fn steps(lines: &[&str]) -> Vec<Step> {
             continue;
         }
         let step = steps.last_mut().expect("a block begins with a command");
-        let goes_on = step.command.ends_with(['\\', '|']) || step.command.matches('\'').count() % 2 == 1;
-        if goes_on && step.expected.is_empty() {
+        let continues = step.command.ends_with(['\\', '|']) || step.command.matches('\'').count() % 2 == 1;
+        if continues && step.expected.is_empty() {
             step.command.push('\n');
             step.command.push_str(line);
         } else {

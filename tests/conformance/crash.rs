@@ -278,8 +278,8 @@ fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after:
     let mut done = Done::default();
     // The test harness prints other lines, too.
     let mut count = |line: String| {
-        if let Some(said) = line.strip_prefix("done ") {
-            let mut numbers = said.split(' ').map(|number| number.parse::<u64>().unwrap());
+        if let Some(line) = line.strip_prefix("done ") {
+            let mut numbers = line.split(' ').map(|number| number.parse::<u64>().unwrap());
             done.operations[numbers.next().unwrap() as usize] += 1;
             (done.flushes, done.merges) = (numbers.next().unwrap(), numbers.next().unwrap());
         }

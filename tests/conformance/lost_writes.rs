@@ -88,7 +88,7 @@ impl Disk {
     }
 
     /// Drops everything that is not on the disk.
-    async fn mount_anew(&self) {
+    async fn remount(&self) {
         let (image, disk) = (self.0.join("below/image"), self.0.join("disk"));
         for command in
             [Command::new("umount").arg(&disk), Command::new("mount").args(["-o", "loop"]).arg(image).arg(&disk)]
@@ -150,7 +150,7 @@ async fn items(disk: &Disk, dir: &Path, fsync: Fsync) {
     assert_eq!(probe.all().await, probe.in_order(&acknowledged));
     probe.store.close().await.unwrap();
     drop(probe);
-    disk.mount_anew().await;
+    disk.remount().await;
 
     let probe = Probe::of(open(), list, base, ttl(3_600)).await;
     assert_eq!(probe.all().await, probe.in_order(&acknowledged));
@@ -182,6 +182,6 @@ async fn metadata(disk: &Disk, dir: &Path) {
         present = store.update_feature(&id, change(), ANY, by("editor")).await.unwrap();
     }
     drop(store);
-    disk.mount_anew().await;
+    disk.remount().await;
     assert_eq!(read(&liststore::metadata::embedded::open(dir).unwrap(), &id).await, present);
 }

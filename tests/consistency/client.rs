@@ -152,7 +152,7 @@ impl Client {
         self.world.note(&request, &outcome);
         let incarnation = endpoint.incarnation;
         self.calls.push(Call { client: self.number, incarnation, from, to, batch: None, request, outcome });
-        self.rest_if_away(subject, endpoint).await;
+        self.pause_if_unavailable(subject, endpoint).await;
     }
 
     /// Reads a bag, and increments its counter on the condition that no other client has changed it.
@@ -204,11 +204,11 @@ impl Client {
         let made = requests.into_iter().zip(outcomes);
         let calls = made.map(|(request, outcome)| Call { client, incarnation, from, to, batch, request, outcome });
         self.calls.extend(calls);
-        self.rest_if_away(&subject, &endpoint).await;
+        self.pause_if_unavailable(&subject, &endpoint).await;
     }
 
     /// Rests if the last call found the server away.
-    async fn rest_if_away(&mut self, subject: &Subject, endpoint: &Endpoint) {
+    async fn pause_if_unavailable(&mut self, subject: &Subject, endpoint: &Endpoint) {
         let away =
             self.last().is_some_and(|call| matches!(call.outcome, Outcome::NotDone { .. } | Outcome::Unknown { .. }));
         if away {
@@ -273,7 +273,7 @@ impl Client {
     }
 
     /// At the end, walks every list to its end: acknowledged writes must still exist.
-    pub async fn look_at_all(&mut self) {
+    pub async fn walk_all_lists(&mut self) {
         self.find_all().await;
         let lists: Vec<ListName> = self.world.lists().cloned().collect();
         for list in lists {

@@ -134,7 +134,7 @@ pub async fn run(plan: Plan, recipes: Vec<Recipe>) -> Result<Done, String> {
         subject.heal().await?;
     }
     let mut last = Client::new(CLIENTS, rng, &world, &subjects);
-    last.look_at_all().await;
+    last.walk_all_lists().await;
     // Its connections end with it: a stopping server waits for open ones.
     calls.append(&mut last.into_calls());
     let (mut clock_steps, mut counters) = (Vec::new(), Counters::default());

@@ -45,7 +45,7 @@ pub async fn the_first_key_closes_an_open_server(page: Rc<Page>) {
     page.expects_refusals(401).await;
 }
 
-pub async fn what_a_key_does_not_allow_is_not_offered(page: Rc<Page>) {
+pub async fn actions_without_permission_are_not_offered(page: Rc<Page>) {
     let mut api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.key("admin", &["admin"], &[]).await;
@@ -235,7 +235,7 @@ pub async fn a_sign_in_without_its_state_or_with_another_verifier_is_refused(pag
 }
 
 /// A provider with wrong answers signs no person in, and no code or verifier goes elsewhere.
-pub async fn a_provider_that_lies_signs_nobody_in(page: Rc<Page>) {
+pub async fn a_lying_provider_signs_no_user_in(page: Rc<Page>) {
     let (provider, elsewhere) = (Provider::start().await, Provider::start().await);
     let api = Api::start_with(&[("access.jwt.issuers", &provider.settings())]).await;
     let sign_in = format!("Sign in with {}", provider.url.strip_prefix("http://").unwrap());

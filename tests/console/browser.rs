@@ -75,13 +75,13 @@ impl Browser {
 /// The driver's listening port, according to the driver.
 fn port(process: &mut Child) -> u16 {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let mut said = String::new();
+    let mut text = String::new();
     for line in lines.map_while(Result::ok) {
         let port = line.split("on port ").nth(1).map(|rest| rest.trim_end_matches('.'));
         if let Some(port) = port.and_then(|port| port.parse().ok()).filter(|port| *port != 0) {
             return port;
         }
-        said.push_str(&line);
+        text.push_str(&line);
     }
-    panic!("the driver does not say where it listens: {said}");
+    panic!("the driver does not say where it listens: {text}");
 }

@@ -88,10 +88,10 @@ pub async fn a_bag_is_put_changed_and_deleted(page: Rc<Page>) {
     page.fill("Properties", "{\"name\": ").await;
     page.sees("Not valid JSON").await;
     page.is_accessible().await;
-    for (wrong, said) in [("[1]", "a bag must be a JSON object"), ("{\"a\": 1, \"a\": 2}", "duplicate key")] {
+    for (wrong, expected) in [("[1]", "a bag must be a JSON object"), ("{\"a\": 1, \"a\": 2}", "duplicate key")] {
         page.fill("Properties", wrong).await;
         page.click("button", "Put the bag").await;
-        page.sees(said).await;
+        page.sees(expected).await;
     }
     page.is_accessible().await;
     page.expects_refusals(400).await;
@@ -172,7 +172,7 @@ pub async fn a_lost_race_over_a_bag_shows_both_changes(page: Rc<Page>) {
     page.expects_refusals(412).await;
 }
 
-pub async fn lists_stand_beside_the_bag_and_bags_come_in_pages(page: Rc<Page>) {
+pub async fn the_lists_of_an_entity_are_shown_with_its_bag_and_bags_are_paged(page: Rc<Page>) {
     let api = Api::start().await;
     api.users().await;
     api.feature("seen", "string", "30d").await;

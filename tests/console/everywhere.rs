@@ -57,7 +57,7 @@ const PAGES: [(&str, &str); 42] = [
 /// Wider than this, a line is not read with ease: 140 times the size of its letters.
 const CONTENT_REMS_MAX: u32 = 140;
 
-pub async fn every_page_is_for_everybody(page: Rc<Page>) {
+pub async fn every_page_is_accessible(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.feature("old", "string", "30d").await;
@@ -74,9 +74,9 @@ pub async fn every_page_is_for_everybody(page: Rc<Page>) {
     api.send(Method::POST, "/v1/features", set).await;
     let items = json!({"items": [{"timestamp": ago_text(60), "key": "u-1", "value": "links"}]});
     api.send(Method::POST, "/v1/lists/user/suspended/spam/items", items).await;
-    for (path, said) in PAGES {
+    for (path, expected) in PAGES {
         page.open(&api.url(path)).await;
-        page.sees(said).await;
+        page.sees(expected).await;
         page.holds("!document.querySelector('.loading')").await;
         page.is_accessible().await;
         // The content is in the middle, and no line is too long.

@@ -104,7 +104,7 @@ pub async fn a_deletion_shows_its_consequences(page: Rc<Page>) {
     }
     page.reload().await;
     page.click("button", "Delete").await;
-    // A bounded number is counted at once, and said to be a bound. The exact number is available on request.
+    // A bounded number is counted at once, and shown as a bound. The exact number is available on request.
     page.sees("at least 1,000 lists with at least 400 items").await;
     page.sees("Its items expire by").await;
     page.is_accessible().await;
@@ -120,7 +120,7 @@ pub async fn a_deletion_shows_its_consequences(page: Rc<Page>) {
     page.sees_no("at least").await;
 }
 
-pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
+pub async fn deprecated_features_and_versions_are_marked(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.send(Method::POST, "/v1/features/user/seen/versions", json!({"version": "v2"})).await;
@@ -160,7 +160,7 @@ pub async fn what_is_deprecated_is_marked(page: Rc<Page>) {
     assert_eq!(api.get("/v1/features/user/seen").await["labels"], json!({}));
 }
 
-pub async fn versions_stand_side_by_side(page: Rc<Page>) {
+pub async fn versions_are_shown_side_by_side(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/features/user/seen")).await;

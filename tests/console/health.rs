@@ -39,7 +39,7 @@ pub async fn the_pool_is_resized(page: Rc<Page>) {
     assert_eq!(api.get("/v1/pool").await["actors"], json!(3));
 }
 
-pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
+pub async fn an_ended_server_is_reported(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/features/user/seen")).await;
@@ -58,7 +58,7 @@ pub async fn a_server_that_is_gone_is_said_to_be(page: Rc<Page>) {
 }
 
 /// A frozen server takes connections and answers nothing. The page sees the same if its requests never end.
-pub async fn a_frozen_server_is_said_to_be(page: Rc<Page>) {
+pub async fn a_frozen_server_is_reported(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     page.open(&api.url("/console/features/user/seen")).await;

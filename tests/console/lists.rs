@@ -10,7 +10,7 @@ use crate::page::Page;
 
 const LIST: &str = "/console/lists?type=user&feature=seen&id=u-1";
 
-pub async fn items_are_added_looked_at_and_removed(page: Rc<Page>) {
+pub async fn items_are_added_viewed_and_removed(page: Rc<Page>) {
     let api = Api::start().await;
     page.may_use_the_clipboard().await;
     api.feature("seen", "string", "30d").await;
@@ -167,7 +167,7 @@ pub async fn why_an_item_is_missing_is_shown(page: Rc<Page>) {
 }
 
 /// The history and the audit trail explain a missing item.
-pub async fn what_happened_since_is_shown(page: Rc<Page>) {
+pub async fn causes_of_a_missing_item_are_shown(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "1h").await;
     api.send(Method::PATCH, "/v1/features/user/seen", json!({"ttl": "30d"})).await;
@@ -198,7 +198,7 @@ pub async fn what_happened_since_is_shown(page: Rc<Page>) {
 }
 
 /// A page of the audit trail that has searched much may be empty, and not be the last.
-pub async fn what_happened_long_ago_is_shown(page: Rc<Page>) {
+pub async fn causes_of_long_ago_are_shown(page: Rc<Page>) {
     let api = Api::start().await;
     api.feature("seen", "string", "30d").await;
     api.send(Method::DELETE, "/v1/entities/user/u-1", Value::Null).await;

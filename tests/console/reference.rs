@@ -44,7 +44,7 @@ pub async fn a_problem_leads_to_its_explanation(page: Rc<Page>) {
     page.sees("This server has no error code of_another_release").await;
 }
 
-pub async fn calls_stand_in_the_order_of_their_use(page: Rc<Page>) {
+pub async fn calls_are_listed_in_the_order_of_their_use(page: Rc<Page>) {
     let api = Api::start().await;
     page.open(&api.url("/docs")).await;
     page.the("heading", "API reference").await;

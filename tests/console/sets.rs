@@ -44,7 +44,7 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.sees("2 items over").await;
     page.is_accessible().await;
     let items = "/v1/lists/user/seen/spam/items";
-    assert_eq!(said(&api.get(items).await), ["u-17 again", "u-18 reported"]);
+    assert_eq!(keys_and_values(&api.get(items).await), ["u-17 again", "u-18 reported"]);
 
     page.fill("Key to look up", "u-18").await;
     page.click("button", "Look up").await;
@@ -61,10 +61,10 @@ pub async fn a_keyed_set_is_kept_by_hand(page: Rc<Page>) {
     page.is_accessible().await;
     page.click("button", "Remove").await;
     page.sees("1 item was removed").await;
-    assert_eq!(said(&api.get(items).await), ["u-18 reported"]);
+    assert_eq!(keys_and_values(&api.get(items).await), ["u-18 reported"]);
 }
 
-fn said(list: &Value) -> Vec<String> {
+fn keys_and_values(list: &Value) -> Vec<String> {
     let text = |item: &Value| format!("{} {}", item["key"].as_str().unwrap(), item["value"].as_str().unwrap());
     list["items"].as_array().unwrap().iter().map(text).collect()
 }
@@ -105,7 +105,7 @@ pub async fn a_version_is_a_set_of_values(page: Rc<Page>) {
     page.is_accessible().await;
 }
 
-pub async fn what_a_newer_item_replaced_or_pushed_out_is_shown(page: Rc<Page>) {
+pub async fn replaced_and_evicted_items_are_explained(page: Rc<Page>) {
     let api = Api::start().await;
     let body = json!({"entity_type": "user", "name": "seen", "value_type": "string", "ttl": "30d", "identity": "key", "max_items": 3});
     api.send(Method::POST, "/v1/features", body).await;

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseReaction, ResponseRule};
 
-use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
+use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_during};
 use crate::cassandra::shared_options;
 use crate::forger::{Forger, Sent, of, swap_answer};
 use crate::postgres::Database;
@@ -65,7 +65,7 @@ async fn no_bag_is_wrong_or_missed_for_long() {
             }
         };
         let writers = tokio::task::block_in_place(|| {
-            let writers = write_meanwhile(&address, &entity_type, (Promise::Soon, seed), write, die);
+            let writers = write_during(&address, &entity_type, (Promise::Soon, seed), write, die);
             forger.heal();
             settle_soon(stays.address(), &entity_type, &writers);
             writers

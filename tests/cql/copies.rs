@@ -102,10 +102,10 @@ fn fill(server: &Server, entity_type: &str, versions: &[(&str, &str)]) {
 /// All items, as an export writes them.
 fn rows(server: &Server, entity_type: &str, versions: &[(&str, &str)]) -> BTreeSet<String> {
     let export = |(feature, version): &(&str, &str)| {
-        let said =
+        let finished =
             server.run(&["export", entity_type, feature, "--version", version, "--format", "ndjson", "--file", "-"]);
-        assert_eq!(said.status, 0, "{said:?}");
-        said.out
+        assert_eq!(finished.status, 0, "{finished:?}");
+        finished.out
     };
     versions.iter().flat_map(|version| export(version).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }

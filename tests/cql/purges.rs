@@ -116,7 +116,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits until nothing was cleared for longer than a server needs to notice that it has lost a job.
-fn until_it_stands_still(server: &Server, feature: &str) -> usize {
+fn wait_until_progress_stops(server: &Server, feature: &str) -> usize {
     let mut seen = (left(server, feature), Instant::now());
     until("it goes on", || {
         let now = left(server, feature);
@@ -127,7 +127,7 @@ fn until_it_stands_still(server: &Server, feature: &str) -> usize {
     })
 }
 
-fn only_what_was_purged_is_gone(server: &Server, purged: &str, kept: &str) {
+fn assert_only_purged_lists_are_gone(server: &Server, purged: &str, kept: &str) {
     assert_eq!((left(server, purged), shown(server, purged, LISTS, "")), (0, 0), "what should go is there");
     assert_eq!((shown(server, purged, KEPT, "v2"), shown(server, kept, KEPT, "")), (2 * KEPT, 2 * KEPT));
 }
@@ -155,7 +155,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     assert_eq!((&done["generations_cleared"], &done["bytes_erased"]), (&json!(1), &json!(false)), "{done}");
     // Lists that were cleared after the last stored state are not counted.
     assert!(done["lists_cleared"].as_u64().unwrap() >= (LISTS - 3 * LISTS_PER_SECOND) as u64, "{done}");
-    only_what_was_purged_is_gone(&two, &purged, &kept);
+    assert_only_purged_lists_are_gone(&two, &purged, &kept);
     // Later adds stay, on both servers.
     fill(&two, &purged, 1, "");
     let again = start(&database);
@@ -173,12 +173,12 @@ async fn commands_for_a_purge_apply_on_every_server() {
     until("it does not begin", || (left(&two, &purged) < LISTS).then_some(()));
     let command = |server: &Server, command: &str| ok(server, "POST", &format!("/v1/jobs/{id}/{command}"), &json!({}));
     assert_eq!(command(&two, "pause")["state"], "paused");
-    let paused_at = until_it_stands_still(&two, &purged);
+    let paused_at = wait_until_progress_stops(&two, &purged);
     assert!(paused_at > 0 && job(&one, &id)["state"] == "paused", "{}", job(&one, &id));
     command(&two, "resume");
     until("it does not go on", || (left(&one, &purged) < paused_at).then_some(()));
     assert_eq!(command(&two, "cancel")["state"], "cancelled");
-    let cancelled_at = until_it_stands_still(&one, &purged);
+    let cancelled_at = wait_until_progress_stops(&one, &purged);
     assert!(cancelled_at > 0 && job(&one, &id)["state"] == "cancelled", "{}", job(&one, &id));
     let (status, reported) = call(&one, "POST", &format!("/v1/jobs/{id}/resume"), &json!({}));
     assert_eq!((status, &reported["code"]), (409, &json!("job_is_over")), "{reported}");
@@ -187,7 +187,7 @@ async fn commands_for_a_purge_apply_on_every_server() {
     let job_after = ok(&two, "POST", &format!("/v1/features/user/{purged}/purge"), &json!({"version": ""}));
     let id = job_after["id"].as_str().unwrap();
     until("it is not finished", || (job(&one, id)["state"] == "done").then_some(()));
-    only_what_was_purged_is_gone(&one, &purged, &kept);
+    assert_only_purged_lists_are_gone(&one, &purged, &kept);
 }
 
 /// Deleted partitions are skipped until they are compacted. If too many of them were between two existing ones, a walk

@@ -28,8 +28,8 @@ fn lost_for_secs(health: &Value) -> u64 {
 }
 
 /// The lines of a log whose message begins so.
-fn lines<'a>(log: &'a str, said: &str) -> Vec<&'a str> {
-    log.lines().filter(|line| line.contains(&format!("\"message\":\"{said}"))).collect()
+fn lines<'a>(log: &'a str, message: &str) -> Vec<&'a str> {
+    log.lines().filter(|line| line.contains(&format!("\"message\":\"{message}"))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

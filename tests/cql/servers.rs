@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cassandra::{shared, shared_options};
 use crate::probe::{bare, now, now_micros, stored, write_row};
-use crate::program::{Said, Server, liststore};
+use crate::program::{CommandOutput, Server, liststore};
 
 /// Far beyond the time of anything here, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -181,7 +181,7 @@ async fn a_server_writes_the_rows_of_the_design() {
 #[test]
 fn check_reports_the_cluster_without_the_password() {
     let dir = tempfile::tempdir().unwrap();
-    let check = |changed: &[(&str, &str)]| -> Said {
+    let check = |changed: &[(&str, &str)]| -> CommandOutput {
         let mut command = liststore(&["check"]);
         command.current_dir(dir.path()).envs(environment()).envs(changed.iter().copied());
         // Independent of other listeners on this machine.
@@ -198,7 +198,7 @@ fn check_reports_the_cluster_without_the_password() {
     assert!(missing.out.contains("liststore migrate"), "{missing:?}");
     let elsewhere = check(&[("LISTSTORE__ITEMS__CQL__DATACENTER", "elsewhere")]);
     assert!(elsewhere.status == 1 && elsewhere.out.contains("datacenter1"), "{elsewhere:?}");
-    for said in [well, missing, elsewhere] {
-        assert!(!format!("{said:?}").contains(PASSWORD));
+    for finished in [well, missing, elsewhere] {
+        assert!(!format!("{finished:?}").contains(PASSWORD));
     }
 }

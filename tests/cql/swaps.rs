@@ -14,7 +14,7 @@ use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
 use serde_json::{Value, json};
 
-use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_meanwhile};
+use crate::bag_checker::{Promise, Writer, begin, settle_soon, write_during};
 use crate::cassandra::shared_options;
 use crate::cleaning::server_with;
 use crate::forger::{Forger, Sent, of};
@@ -357,7 +357,7 @@ async fn no_bag_of_a_partitioned_refused_and_killed_server_is_missed_for_long() 
             }
         };
         tokio::task::block_in_place(|| {
-            let writers = write_meanwhile(&address, &entity_type, (Promise::Soon, seed), write, cut_off);
+            let writers = write_during(&address, &entity_type, (Promise::Soon, seed), write, cut_off);
             forger.heal();
             *addresses.lock().unwrap() = [stays.address().to_owned(), stays.address().to_owned()];
             settle_soon(stays.address(), &entity_type, &writers);

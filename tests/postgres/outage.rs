@@ -32,7 +32,7 @@ async fn behind_proxy() -> (Database, Proxy, String) {
 
 /// All control-plane calls get in time the answer that the store is unavailable, and list operations find known
 /// features.
-async fn assert_away(node: &Node, known: &str) {
+async fn assert_unavailable(node: &Node, known: &str) {
     for round in 0..3 {
         let began = Instant::now();
         let read = node.handle.feature(crate::servers::id(known)).await.unwrap_err();
@@ -53,7 +53,7 @@ async fn assert_away(node: &Node, known: &str) {
     assert!(node.handle.unavailable_reason().is_some());
 }
 
-async fn assert_back(node: &Node, name: &str) {
+async fn assert_available(node: &Node, name: &str) {
     let began = Instant::now();
     until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
     while let Err(error) = node.create(name, 60).await {
@@ -79,9 +79,9 @@ fn a_restarted_postgres_is_reconnected() {
         node.create("seen", 60).await.unwrap();
         for (round, end) in [Server::stop, Server::kill].into_iter().enumerate() {
             end(&server);
-            assert_away(&node, "seen").await;
+            assert_unavailable(&node, "seen").await;
             server.start_again();
-            assert_back(&node, &format!("back{round}")).await;
+            assert_available(&node, &format!("back{round}")).await;
             assert_eq!(other.resolved(&format!("back{round}")).await, Ok(60));
             until("the other hears of changes again", || other.metric("liststore_metadata_postgres_listening") == 1.0)
                 .await;
@@ -109,7 +109,7 @@ fn a_server_that_starts_without_postgres_is_ready_once_it_appears() {
         assert!(matches!(node.resolve("seen").await, Err(ResolveError::Unavailable { .. })));
         server.start_again();
         until("its catalog is loaded", || node.known_ttl("seen") == Some(60)).await;
-        assert_back(&node, "back").await;
+        assert_available(&node, "back").await;
         node.stop().await;
     });
 }
@@ -123,7 +123,7 @@ fn broken_connections_fail_at_most_one_call() {
         for round in 0..5 {
             database.cut_connections().await;
             assert_eq!(node.resolve("seen").await, Ok(60));
-            assert_back(&node, &format!("f{round}")).await;
+            assert_available(&node, &format!("f{round}")).await;
         }
         node.stop().await;
     });
@@ -137,16 +137,16 @@ fn a_hanging_postgres_times_out_and_is_reconnected() {
         let direct = Node::start_polling(&database.url, POLL_INTERVAL).await;
         node.create("seen", 60).await.unwrap();
         proxy.hang();
-        assert_away(&node, "seen").await;
+        assert_unavailable(&node, "seen").await;
         proxy.go_on();
-        assert_back(&node, "back").await;
+        assert_available(&node, "back").await;
 
         proxy.hang();
         until("it notices by itself", || node.handle.unavailable_reason().is_some()).await;
         direct.set_ttl("seen", 61).await.unwrap();
         // The old connections never answer again.
         proxy.go_on_with_new();
-        assert_back(&node, "back_again").await;
+        assert_available(&node, "back_again").await;
         until("it has read what it missed", || node.known_ttl("seen") == Some(61)).await;
         node.stop().await;
         direct.stop().await;

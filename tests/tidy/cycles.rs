@@ -169,8 +169,9 @@ fn used_paths(source: &Source) -> Vec<Path> {
     let mut found = Vec::new();
     for root in ["crate::", "super::"] {
         for (at, _) in code.match_indices(root) {
-            let goes_on = code[..at].ends_with("::") || code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            if goes_on {
+            let is_part_of_name =
+                code[..at].ends_with("::") || code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            if is_part_of_name {
                 continue;
             }
             let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';

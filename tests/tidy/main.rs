@@ -206,8 +206,8 @@ fn names(line: &str, naming: &str) -> bool {
     line.match_indices(naming).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + naming.len()..].chars().next();
-        let goes_on = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        !goes_on(before) && before != Some(':') && (naming.ends_with("::") || !goes_on(after))
+        let is_part_of_name = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        !is_part_of_name(before) && before != Some(':') && (naming.ends_with("::") || !is_part_of_name(after))
     })
 }
 
@@ -320,7 +320,7 @@ fn files_of_a_room_do_not_use_each_other_in_circles() {
 
 #[test]
 fn modules_with_files_are_folders_with_a_mod_file() {
-    assert_none(packages().iter().flat_map(|folder| shape::files_beside_their_folders(folder)).collect());
+    assert_none(packages().iter().flat_map(|folder| shape::files_next_to_their_folders(folder)).collect());
 }
 
 #[test]

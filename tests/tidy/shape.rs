@@ -93,10 +93,14 @@ fn lists_operation(name: &str) -> bool {
 }
 
 /// Modules with files next to their folders instead of a `mod.rs`.
-pub fn files_beside_their_folders(folder: &str) -> Vec<String> {
-    let beside = |source: &&Source| root().join(&source.path).with_extension("").is_dir();
+pub fn files_next_to_their_folders(folder: &str) -> Vec<String> {
+    let has_folder = |source: &&Source| root().join(&source.path).with_extension("").is_dir();
     let sources = rust_files(folder);
-    sources.iter().filter(beside).map(|source| format!("{}: must be the mod.rs of its folder", source.path)).collect()
+    sources
+        .iter()
+        .filter(has_folder)
+        .map(|source| format!("{}: must be the mod.rs of its folder", source.path))
+        .collect()
 }
 
 /// The module that a line declares, if it does.

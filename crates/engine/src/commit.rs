@@ -88,7 +88,7 @@ impl Committer {
     }
 
     fn commit(&mut self, mut group: Vec<Write>) {
-        self.engine.keep_watch_of_room(group.iter().map(Write::bytes).sum());
+        self.engine.check_room_if_due(group.iter().map(Write::bytes).sum());
         if let Err(error) = self.wait_for_room() {
             return reply_all(group, &error);
         }

@@ -41,7 +41,7 @@ impl Directory {
     /// Locks a directory and checks that it is a store. Initializes it if it is empty and may be initialized.
     pub fn enter(disk: &dyn Disk, dir: &Path, belonging: Belonging) -> Result<(LockGuard, Self), OpenError> {
         if let Belonging::Present(store) = belonging {
-            let begun = names_if_there(disk, dir)?.is_some_and(|names| names.iter().any(|name| name != LOCK));
+            let begun = list_if_exists(disk, dir)?.is_some_and(|names| names.iter().any(|name| name != LOCK));
             if !begun {
                 return Err(OpenError::Missing { path: dir.to_owned(), store });
             }
@@ -102,7 +102,7 @@ impl Directory {
     /// Reads, without a lock, the store that items belong to, and whether anything was ever stored. `None` for an
     /// uninitialized directory.
     pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
-        let Some(names) = names_if_there(disk, dir)? else { return Ok(None) };
+        let Some(names) = list_if_exists(disk, dir)? else { return Ok(None) };
         if check_format(disk, dir, &names)?.is_none() {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ impl Directory {
     }
 }
 
-fn names_if_there(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>, OpenError> {
+fn list_if_exists(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>, OpenError> {
     match disk.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         names => names.map(Some).map_err(OpenError::io("read the directory", dir)),

@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Looks how much room there is: `None` if the disk does not say.
-    pub fn look_at_room(&self) -> Option<Space> {
+    pub fn check_room(&self) -> Option<Space> {
         let view = self.tables.view();
         let frozen = view.frozen.as_ref().map_or(0, |frozen| frozen.bytes());
         let space = self.disk.space(&self.dir).ok();
@@ -147,16 +147,16 @@ impl Engine {
     }
 
     /// Does the same, unless the last check was recent and few bytes were written since.
-    pub fn keep_watch_of_room(&self, wrote: usize) {
+    pub fn check_room_if_due(&self, wrote: usize) {
         if self.room.is_due(wrote) {
-            self.look_at_room();
+            self.check_room();
         }
     }
 
     /// Why some writes are refused; `None` if all are accepted.
     pub fn read_only(&self) -> Option<String> {
         if self.room.is_low() {
-            self.keep_watch_of_room(0);
+            self.check_room_if_due(0);
         }
         self.health.read_only()
     }

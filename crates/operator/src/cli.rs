@@ -65,7 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let done = match command_line.command {
-        Command::Run(arguments) => look_after(arguments),
+        Command::Run(arguments) => run_operator(arguments),
         Command::Crd => print_definition(),
     };
     match done {
@@ -83,7 +83,7 @@ fn print_definition() -> Result<(), String> {
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
-fn look_after(Run { namespace, token_file, ca_file, listen, log_filter }: Run) -> Result<(), String> {
+fn run_operator(Run { namespace, token_file, ca_file, listen, log_filter }: Run) -> Result<(), String> {
     log::init(&log_filter)?;
     // Two libraries would each choose one.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -73,7 +73,7 @@ pub fn prepare(address: &str, entity_type: &str) {
 pub fn begin(address: &str, entity_type: &str) {
     // An answer may be lost although the write was made.
     let create = |path: &str, body: &Value| {
-        let is_there = || {
+        let exists = || {
             let reported = call(address, "POST", path, body);
             assert!(
                 reported.as_ref().is_none_or(|(status, _)| matches!(status, 201 | 409 | 503 | 504)),
@@ -81,7 +81,7 @@ pub fn begin(address: &str, entity_type: &str) {
             );
             matches!(reported, Some((201 | 409, _)))
         };
-        until(is_there, "it is created");
+        until(exists, "it is created");
     };
     create("/v1/entity-types", &json!({"entity_type": entity_type}));
     let index = json!({"name": "always", "properties": ["/a"]});
@@ -113,7 +113,7 @@ fn until(mut holds: impl FnMut() -> bool, what: &str) {
 }
 
 /// Has writers write at once, the first of them with an index that comes and goes, while something happens.
-pub fn write_meanwhile<'a>(
+pub fn write_during<'a>(
     address: Address<'a>,
     entity_type: &str,
     (promise, seed): (Promise, u64),

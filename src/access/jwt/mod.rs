@@ -162,7 +162,7 @@ impl Issuers {
         let known = self.verified.get(&hash);
         let known = known.filter(|known| known.generation == self.generation(known.issuer));
         let is_new = known.is_none();
-        let verified = match known.map_or_else(|| self.verify_anew(token), Ok) {
+        let verified = match known.map_or_else(|| self.verify_uncached(token), Ok) {
             Ok(verified) => verified,
             Err(verdict) => return verdict,
         };
@@ -186,7 +186,7 @@ impl Issuers {
         self.issuers[issuer].generation.load(Ordering::Acquire)
     }
 
-    fn verify_anew(&self, token: &[u8]) -> Result<Verified, Verdict> {
+    fn verify_uncached(&self, token: &[u8]) -> Result<Verified, Verdict> {
         let refused = |why| Verdict::Refused(why);
         let header = decode_header(token).map_err(|_| refused(NoToken::Malformed))?;
         let unchecked: Unchecked = insecure_decode_claims(token).map_err(|_| refused(NoToken::Malformed))?;

@@ -29,7 +29,7 @@ const ENTRY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The content of a slot. It changes only under the lock, except for members' changes between waiting and working.
 mod role {
-    pub const NOBODY: u8 = 0;
+    pub const FREE: u8 = 0;
     /// May send any request, and waits for one.
     pub const WAITING: u8 = 1;
     /// May send any request, and has one, or has just begun.
@@ -216,7 +216,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let cell = self.cell();
         let mut state = self.slots.state();
-        if matches!(cell.role.swap(role::NOBODY, Ordering::AcqRel), role::WAITING | role::WORKING) {
+        if matches!(cell.role.swap(role::FREE, Ordering::AcqRel), role::WAITING | role::WORKING) {
             state.members -= 1;
         }
         cell.waits_since.store(0, Ordering::Relaxed);

@@ -76,11 +76,11 @@ impl From<ListError> for Problem {
             ListError::Draining => Self::new(ErrorCode::Draining, "the server is stopping: use another server"),
             ListError::NoSession { reason } => {
                 let detail = "the item store is unreachable";
-                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
+                Self::new(ErrorCode::StoreUnavailable, detail).with_cause(reason)
             }
             ListError::NotResized { reason } => {
                 let detail = "new list actors could not open sessions with the item store: the pool is unchanged";
-                Self::new(ErrorCode::StoreUnavailable, detail).because(reason)
+                Self::new(ErrorCode::StoreUnavailable, detail).with_cause(reason)
             }
             ListError::Resizing => Self::new(
                 ErrorCode::PoolResizing,
@@ -106,7 +106,7 @@ fn of_store_error(error: StoreError) -> Problem {
     match error {
         StoreError::Unavailable { reason, .. } => {
             let detail = "the item store cannot do this now; see the server's log";
-            Problem::new(ErrorCode::StoreUnavailable, detail).because(reason)
+            Problem::new(ErrorCode::StoreUnavailable, detail).with_cause(reason)
         }
         StoreError::TooManyTombstones { .. } => Problem::new(
             ErrorCode::TooManyTombstones,
@@ -114,7 +114,7 @@ fn of_store_error(error: StoreError) -> Problem {
              compaction removes them; read newer items with min_timestamp, or contact the database's operators",
         ),
         StoreError::Overloaded { reason } => {
-            Problem::new(ErrorCode::Overloaded, "the item store is overloaded").because(reason)
+            Problem::new(ErrorCode::Overloaded, "the item store is overloaded").with_cause(reason)
         }
         StoreError::Timeout { .. } => deadline_exceeded(outcome_unknown),
         StoreError::Refused(invalid) => invalid.into(),
@@ -149,7 +149,7 @@ impl From<MetadataError> for Problem {
             MetadataError::TooManyIndexes(_) => Self::new(ErrorCode::TooManyIndexes, text),
             MetadataError::TooManyJobs => Self::new(ErrorCode::TooManyJobs, text),
             MetadataError::Unavailable { reason, .. } => {
-                Self::new(ErrorCode::MetadataUnavailable, text).because(reason)
+                Self::new(ErrorCode::MetadataUnavailable, text).with_cause(reason)
             }
             MetadataError::DatabaseInconsistency { .. } | MetadataError::Internal { .. } => Self::internal(text),
         }
@@ -167,7 +167,7 @@ impl From<BackupError> for Problem {
             BackupError::UnfitDir(text) => Self::argument("dir", text),
             BackupError::Running => Self::new(ErrorCode::BackupRunning, text),
             BackupError::Stopping => Self::new(ErrorCode::Draining, "the server is stopping: the backup was not made"),
-            BackupError::Failed(reason) => Self::new(ErrorCode::BackupFailed, text).because(reason),
+            BackupError::Failed(reason) => Self::new(ErrorCode::BackupFailed, text).with_cause(reason),
         }
     }
 }

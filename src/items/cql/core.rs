@@ -200,13 +200,13 @@ impl Core {
     /// How many replicas a sweep asks for the rows that it must not hide: all of them. Of entries, which are hints, as
     /// many as other reads ask, if these meet every acknowledged write.
     pub fn consistency_of_sweeps(&self, is_entries: bool) -> scylla::statement::Consistency {
-        let is_enough = is_entries && self.reads_meet_all_writes();
+        let is_enough = is_entries && self.reads_see_all_writes();
         if is_enough { self.options.read_consistency.of_driver() } else { Consistency::All.of_driver() }
     }
 
     /// Whether each read meets every acknowledged write, of any server.
-    pub fn reads_meet_all_writes(&self) -> bool {
-        self.cluster.reads_meet_all_writes()
+    pub fn reads_see_all_writes(&self) -> bool {
+        self.cluster.reads_see_all_writes()
     }
 }
 

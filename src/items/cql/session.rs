@@ -68,7 +68,7 @@ impl CqlSession {
         let core = Arc::new(Core::new(shared, Arc::clone(&cluster) as _, dialect, plan));
         let seen = Arc::new(Lookout { core: Arc::clone(&core), cluster: Arc::clone(&cluster) });
         core.watch.opened(Arc::downgrade(&(Arc::clone(&seen) as Arc<dyn Seen>)));
-        let lookout = tokio::spawn(lookout::look_out(seen)).abort_handle();
+        let lookout = tokio::spawn(lookout::watch_cluster(seen)).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         let repairs = tokio::spawn(members::repair(Arc::clone(&core))).abort_handle();
         let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();

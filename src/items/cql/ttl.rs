@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_years_are_the_most() {
+    fn twenty_years_are_the_maximum() {
         let most = 630_720_000 * NANOS_PER_SEC;
         assert_eq!(row_ttl_secs(most, at(0)), Some(ROW_TTL_SECS_MAX));
         assert_eq!(row_ttl_secs(most - NANOS_PER_SEC, at(0)), Some(ROW_TTL_SECS_MAX));

@@ -120,7 +120,7 @@ struct Publisher {
 }
 
 impl Publisher {
-    fn keep_ahead(&mut self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
+    fn keep_own_change(&mut self, revision: Revision, id: &FeatureId, feature: Option<&Feature>) {
         let ahead = Ahead { revision, feature: feature.cloned(), readings: self.readings };
         self.ahead.insert(id.clone(), ahead);
     }
@@ -229,7 +229,7 @@ impl Catalog {
             // One definition is no catalog, so the store must be read first. A running reading may have begun before
             // the change.
             if publisher.reading {
-                publisher.keep_ahead(revision, id, feature);
+                publisher.keep_own_change(revision, id, feature);
             }
             return Published::Withheld;
         };
@@ -244,7 +244,7 @@ impl Catalog {
             snapshot.synced_at = at;
         }
         if publisher.reading || !follows {
-            publisher.keep_ahead(revision, id, feature);
+            publisher.keep_own_change(revision, id, feature);
         }
         self.swap(&mut publisher, snapshot);
         Published::Shown

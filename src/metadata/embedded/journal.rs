@@ -70,7 +70,7 @@ impl RedbJournal {
             error = %failure.error,
             "the metadata file failed: changes are refused until it can be reopened"
         );
-        self.let_go();
+        self.release();
         Err(unavailable_after(failure.outcome_unknown))
     }
 }
@@ -158,7 +158,7 @@ impl Journal for RedbJournal {
         read.map_err(unreadable("the audit trail"))
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         (self.database, self.is_settled) = (None, false);
     }
 

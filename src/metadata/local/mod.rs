@@ -75,7 +75,7 @@ pub trait Journal: Send + 'static {
 
     /// Called after an interrupted change with an unknown extent. [`Self::recover`] must then read everything again. A
     /// journal that lives as long as the state need not do anything.
-    fn let_go(&mut self) {}
+    fn release(&mut self) {}
 
     /// Called before every other use of the journal. A failed journal recovers here, and then returns its state,
     /// because a change with an unknown outcome may be in it. An error means that it has not recovered yet.
@@ -186,7 +186,7 @@ impl<J: Journal> LocalStore<J> {
         self.inner.lock().unwrap_or_else(|poisoned| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
-            inner.journal.let_go();
+            inner.journal.release();
             inner
         })
     }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::entered::Entered;
 use super::error::{Failure, translate, unavailable};
 use super::hosts::Hosts;
-use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_MAX_IF_SLOW, CONNECT_TIME_WHILE_AWAY};
+use super::options::{CONNECT_TIME_MAX, CONNECT_TIME_MAX_IF_SLOW, CONNECT_TIME_WHILE_UNREACHABLE};
 use super::schema;
 use crate::metadata::MetadataError;
 
@@ -69,7 +69,7 @@ impl Connections {
     }
 
     /// Stores whether Postgres is reachable.
-    pub fn set_away(&self, reason: Option<String>) {
+    pub fn set_unreachable(&self, reason: Option<String>) {
         self.away.store(reason.map(Arc::new));
     }
 
@@ -114,7 +114,7 @@ impl Connections {
     }
 
     async fn lease_within(&self, patience: Duration) -> Result<Lease<'_>, MetadataError> {
-        let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_AWAY } else { patience };
+        let patience = if self.away.load().is_some() { CONNECT_TIME_WHILE_UNREACHABLE } else { patience };
         let permit = timeout(patience, self.free.acquire())
             .await
             .map_err(|_| unavailable("all connections to postgres are in use"))?

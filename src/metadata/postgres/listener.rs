@@ -149,12 +149,12 @@ impl Listener {
                 Ok((number, listener)) => {
                     connections.set_host(number);
                     connections.set_connect_time(began.elapsed());
-                    connections.set_away(None);
+                    connections.set_unreachable(None);
                     self.metrics.connections.inc();
                     return listener;
                 }
                 Err(Unconnected { error, is_slow }) => {
-                    connections.set_away(Some(error.reason()));
+                    connections.set_unreachable(Some(error.reason()));
                     time_max = if is_slow { (time_max * 2).min(CONNECT_TIME_MAX_IF_SLOW) } else { CONNECT_TIME_MAX };
                 }
             }

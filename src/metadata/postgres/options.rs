@@ -13,7 +13,7 @@ pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_millis(1_200);
 /// or far from Postgres, would otherwise give up each attempt and begin again.
 pub(super) const CONNECT_TIME_MAX_IF_SLOW: Duration = Duration::from_millis(9_600);
 /// The same while Postgres is unavailable: long enough to detect its return.
-pub(super) const CONNECT_TIME_WHILE_AWAY: Duration = Duration::from_millis(300);
+pub(super) const CONNECT_TIME_WHILE_UNREACHABLE: Duration = Duration::from_millis(300);
 /// How long reading all definitions may take.
 pub(super) const LOAD_TIME_MAX: Duration = Duration::from_secs(30);
 /// The beginning of each change and each reading. Postgres aborts a statement, a lock wait, or a transaction of a

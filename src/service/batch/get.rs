@@ -183,7 +183,7 @@ impl Service {
             return Err(ServiceError::NoMemoryForAnswer);
         }
         let read = answers.iter().flatten().map(|page| page.items.saturating_sub(1));
-        caller.owe_items(read.sum());
+        caller.charge_items(read.sum());
         Ok(answers)
     }
 

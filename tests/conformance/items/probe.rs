@@ -187,7 +187,7 @@ impl Probe {
         for (shown, of, Validity { state: read_in, from, until }, earlier) in self.read.borrow().iter() {
             let in_time = *from <= op.now && op.now.as_nanos() < *until;
             if Some(*read_in) == state && (*shown, *of) == (retention, *range) && in_time {
-                assert_eq!(*earlier, page, "a page that is said to hold still is not the answer");
+                assert_eq!(*earlier, page, "a page that must not change is not the answer");
             }
         }
         page

@@ -104,10 +104,10 @@ pub async fn check(backend: &dyn Backend, cases: u32, actions_max: usize, reopen
         let mut tree = sequences.new_tree(&mut runner).unwrap();
         let mut failure = agree(backend, &mut probe, tree.current()).await.map_err(|reason| (reason, tree.current()));
         let mut tries = 0;
-        let mut goes_on = failure.is_err() && tree.simplify();
-        while goes_on && tries < TRIES_TO_SHORTEN_MAX {
+        let mut continues = failure.is_err() && tree.simplify();
+        while continues && tries < TRIES_TO_SHORTEN_MAX {
             tries += 1;
-            goes_on = match agree(backend, &mut probe, tree.current()).await {
+            continues = match agree(backend, &mut probe, tree.current()).await {
                 Err(reason) => {
                     failure = Err((reason, tree.current()));
                     tree.simplify()

@@ -236,13 +236,13 @@ impl<E: Transition> Explorer<'_, E> {
             if way.happened & (1 << slot) != 0 || (step.effect.is_read() && index != wanted) {
                 continue;
             }
-            let stands_for = |one: &Step<E>, other: &Step<E>| {
+            let makes_redundant = |one: &Step<E>, other: &Step<E>| {
                 one.effect == other.effect && one.to <= other.to && (!one.optional || other.optional)
             };
-            if chosen.iter().any(|other| step_in(*other).is_some_and(|(_, other)| stands_for(other, step))) {
+            if chosen.iter().any(|other| step_in(*other).is_some_and(|(_, other)| makes_redundant(other, step))) {
                 continue;
             }
-            chosen.retain(|other| !step_in(*other).is_some_and(|(_, other)| stands_for(step, other)));
+            chosen.retain(|other| !step_in(*other).is_some_and(|(_, other)| makes_redundant(step, other)));
             chosen.push(slot);
         }
         chosen

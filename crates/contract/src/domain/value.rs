@@ -325,8 +325,8 @@ mod tests {
     fn bytes_are_classified_at_every_position() {
         for len in [1, 7, 8, 9, 12, 16, 17] {
             for (place, byte) in (0..len).flat_map(|place| (0..=u8::MAX).map(move |byte| (place, byte))) {
-                for beside in *b" ~" {
-                    let mut text = vec![beside; len];
+                for neighbour in *b" ~" {
+                    let mut text = vec![neighbour; len];
                     text[place] = byte;
                     assert_eq!(is_plain(&text), is_plain_byte(byte), "{byte:#x} as number {place} of {len}");
                 }

@@ -144,7 +144,7 @@ fn gets(body: &[u8]) -> Result<Requests<GetRequest<'_>>, Problem> {
 fn gets_of_any_form(text: &str) -> Result<Requests<GetRequest<'_>>, Problem> {
     let strict = &["order", "aggregate"];
     let form = form_of_get;
-    of_any_form(text, Checks { strict, form, exclusion: exclusive, coherence: coherent, ..Checks::default() })
+    of_any_form(text, Checks { strict, form, exclusion: check_aggregate, coherence: coherent, ..Checks::default() })
 }
 
 fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<GetRequest<'a>> {
@@ -185,9 +185,9 @@ fn plain_get<'a>(scanner: &mut Scanner<'a>, known: &mut Names<'a>) -> Option<Get
 }
 
 /// Refuses an aggregate next to members of a page, or with members that do not go together.
-fn exclusive(request: &GetRequest<'_>) -> Result<(), Problem> {
+fn check_aggregate(request: &GetRequest<'_>) -> Result<(), Problem> {
     let Some(aggregate) = &request.aggregate else { return Ok(()) };
-    stands_alone(
+    check_alone(
         aggregate,
         [
             ("limit", request.limit.is_some()),
@@ -200,7 +200,7 @@ fn exclusive(request: &GetRequest<'_>) -> Result<(), Problem> {
     )
 }
 
-fn stands_alone(aggregate: &AggregateInput, given: [(&'static str, bool); 6]) -> Result<(), Problem> {
+fn check_alone(aggregate: &AggregateInput, given: [(&'static str, bool); 6]) -> Result<(), Problem> {
     if let Some((name, _)) = given.into_iter().find(|(_, given)| *given) {
         let detail = format!("a request with aggregate returns no items: leave {name} out");
         return Err(Problem::argument(name, detail));
@@ -210,7 +210,8 @@ fn stands_alone(aggregate: &AggregateInput, given: [(&'static str, bool); 6]) ->
 
 /// Refuses the same also next to a refused value, which does not hide it.
 fn form_of_get(request: &str) -> Result<(), Refused> {
-    let Beside { aggregate, limit, min_timestamp, max_timestamp, as_of, order, page_token } = read_part(request, &[])?;
+    let ExclusiveMembers { aggregate, limit, min_timestamp, max_timestamp, as_of, order, page_token } =
+        read_part(request, &[])?;
     let Some(aggregate) = aggregate else { return Ok(()) };
     let given = [
         ("limit", limit.is_some()),
@@ -220,7 +221,7 @@ fn form_of_get(request: &str) -> Result<(), Refused> {
         ("order", order != Order::default()),
         ("page_token", page_token.is_some()),
     ];
-    stands_alone(&aggregate, given).map_err(|problem| Refused {
+    check_alone(&aggregate, given).map_err(|problem| Refused {
         place: problem.field.unwrap_or_default().into_owned(),
         mistake: Mistake::Value(Invalid::argument(problem.detail)),
     })
@@ -228,7 +229,7 @@ fn form_of_get(request: &str) -> Result<(), Refused> {
 
 /// The members of a request that exclude each other. Its `aggregate` and `order` have been read.
 #[derive(Deserialize)]
-struct Beside {
+struct ExclusiveMembers {
     #[serde(default)]
     aggregate: Option<Box<AggregateInput>>,
     #[serde(default)]

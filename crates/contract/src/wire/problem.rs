@@ -53,7 +53,7 @@ impl Problem {
     /// A failure of the server. The caller gets no details, and the log has the cause.
     pub fn internal(cause: impl Into<String>) -> Self {
         let detail = "internal error: search the server's log for this request ID";
-        Self::new(ErrorCode::Internal, detail).because(cause)
+        Self::new(ErrorCode::Internal, detail).with_cause(cause)
     }
 
     pub fn method_not_allowed(allow: String) -> Self {
@@ -77,7 +77,7 @@ impl Problem {
     }
 
     /// Keeps for the log why this happened.
-    pub fn because(mut self, cause: impl Into<String>) -> Self {
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }

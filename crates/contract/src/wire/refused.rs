@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_says_what_is_wrong() {
+    fn each_mistake_describes_the_problem() {
         let at = |refused: Refused| reported(refused.at_member("a"));
         let field = || Some("a".to_owned());
         assert_eq!(at(Refused::wanted("an array")), (field(), "a must be an array".to_owned()));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_stand_elsewhere_are_known_or_have_a_reason() {
+    fn members_of_other_places_are_known_or_have_a_reason() {
         let others = Others { passed: &["ttl"], fixed: &[("name", "a feature cannot be renamed")] };
         let of = |name: &str| Refused::unknown_field(name, &["owner"]).into_problem(others);
         assert_eq!(of("x").detail, "unknown field; known fields: owner, ttl");

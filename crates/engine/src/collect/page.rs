@@ -60,7 +60,7 @@ pub fn is_visible(op: &OpContext, entry: &Entry) -> bool {
 /// returns `Wanted`.
 pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
     let offer = |entry: &Entry, row: &RowCursor| {
-        if !turn.goes_on(row.value()) {
+        if !turn.spend(row.value()) {
             return ControlFlow::Break(Next::Wanted);
         }
         match collector.offer(&StoredItem { entry, row }) {
@@ -74,7 +74,7 @@ pub fn collect_from(merge: &mut Merge<'_>, collector: &mut impl Collect, turn: &
 /// Offers the items of a row, from the cursor on, as [`collect_from`] does.
 pub fn collect_rest(cursor: &mut RowCursor, collector: &mut impl Collect, turn: &mut Turn) -> Result<Next, ReadError> {
     while let Some(entry) = cursor.entry() {
-        if !turn.goes_on(cursor.value()) {
+        if !turn.spend(cursor.value()) {
             return Ok(Next::Wanted);
         }
         if collector.offer(&StoredItem { entry, row: cursor }) == Next::Done {

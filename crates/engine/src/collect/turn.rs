@@ -20,11 +20,11 @@ impl Turn {
         self.0 = self.0.saturating_sub(sources * OPENING_COST);
     }
 
-    /// Subtracts the cost of one more item. Returns `false` if nothing was left: then the turn is over.
+    /// Subtracts the cost of one more item. Returns `false` if nothing was left, so that the turn is over.
     #[inline]
-    pub fn goes_on(&mut self, value: &[u8]) -> bool {
-        let goes_on = self.0 > 0;
+    pub fn spend(&mut self, value: &[u8]) -> bool {
+        let is_left = self.0 > 0;
         self.0 = self.0.saturating_sub(1 + value.len() / BYTES_OF_COST);
-        goes_on
+        is_left
     }
 }

@@ -255,7 +255,7 @@ impl Compactor<'_> {
         let engine = self.engine;
         let file_bytes = engine.file_bytes(files, job.place.partition);
         let plenty = StepRoom { file_bytes, must_gain: false };
-        let Some(space) = engine.look_at_room() else { return Ok((job, plenty)) };
+        let Some(space) = engine.check_room() else { return Ok((job, plenty)) };
         let reserve = room::reserve(space, engine.largest_file_bytes(files));
         // The memtables come first: their flush frees the log.
         let free = space.free.saturating_sub(engine.memory().pending_bytes);

@@ -135,19 +135,19 @@ impl<'a> Output<'a> {
         pace: &mut dyn Pace,
     ) -> Result<Written, OutputError> {
         pace.worked();
-        let goes_on = self.unfinished.take().is_some_and(|unfinished| unfinished == *list);
+        let continues = self.unfinished.take().is_some_and(|unfinished| unfinished == *list);
         let nothing_older = cleared || self.is_bottom();
         let mark_cleared = cleared && !self.is_bottom();
         let mut begun = false;
         // A continued list already has the mark.
-        if mark_cleared && (!goes_on || merge.current().is_some()) {
-            self.begin_list(list, true, goes_on)?;
+        if mark_cleared && (!continues || merge.current().is_some()) {
+            self.begin_list(list, true, continues)?;
             begun = true;
         }
         if reverse::is_reverse(list.bytes()) {
-            return self.write_entries(list, (nothing_older, goes_on), begun, merge, pace);
+            return self.write_entries(list, (nothing_older, continues), begun, merge, pace);
         }
-        let bound = self.surplus.as_mut().and_then(|surplus| surplus.cut(list, goes_on));
+        let bound = self.surplus.as_mut().and_then(|surplus| surplus.cut(list, continues));
         // The census (`census.rs`) estimates the surplus of a file by the run that it was written for.
         let may_take_over = !cleared && bound.is_none();
         let mut cut = bound.filter(|_| nothing_older);
@@ -163,7 +163,7 @@ impl<'a> Output<'a> {
             pace.worked();
             let may_end = may_take_over && (!dropped || self.writer.is_none());
             if may_end && let Some(last) = terms.last_item(merge, list)? {
-                written = self.before_file(list, (begun, goes_on), merge, last);
+                written = self.before_file(list, (begun, continues), merge, last);
                 break;
             }
             let whole_row = merge.whole_row();
@@ -195,7 +195,7 @@ impl<'a> Output<'a> {
                 continue;
             }
             if !begun {
-                self.begin_list(list, false, goes_on)?;
+                self.begin_list(list, false, continues)?;
                 begun = true;
             }
             dropped = false;
@@ -223,13 +223,13 @@ impl<'a> Output<'a> {
     fn write_entries(
         &mut self,
         list: &ListId,
-        (nothing_older, goes_on): (bool, bool),
+        (nothing_older, continues): (bool, bool),
         mut begun: bool,
         merge: &mut Merge<'_>,
         pace: &mut dyn Pace,
     ) -> Result<Written, OutputError> {
         let mut cut =
-            self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut_entries(list, goes_on));
+            self.surplus.as_mut().filter(|_| nothing_older).and_then(|surplus| surplus.cut_entries(list, continues));
         let mut written = Written::Whole;
         while let Some((entry, source)) = merge.current() {
             pace.worked();
@@ -241,7 +241,7 @@ impl<'a> Output<'a> {
                 continue;
             }
             if !begun {
-                self.begin_list(list, false, goes_on)?;
+                self.begin_list(list, false, continues)?;
                 begun = true;
             }
             self.writer()?.push(entry, source.value(), pace)?;
@@ -270,25 +270,25 @@ impl<'a> Output<'a> {
     fn before_file(
         &mut self,
         list: &ListId,
-        (begun, goes_on): (bool, bool),
+        (begun, continues): (bool, bool),
         merge: &Merge<'_>,
         last: (u64, ValueDigest),
     ) -> Written {
         match merge.begun_file() {
             Some((id, _)) if self.writer.is_none() => {
                 self.unfinished = Some(list.clone());
-                Written::AtFile(TakenOver { id, continues: goes_on, last })
+                Written::AtFile(TakenOver { id, continues, last })
             }
             _ if begun => self.until_last(list),
             _ => Written::Nothing,
         }
     }
 
-    fn begin_list(&mut self, list: &ListId, mark: bool, goes_on: bool) -> Result<(), WriteError> {
+    fn begin_list(&mut self, list: &ListId, mark: bool, continues: bool) -> Result<(), WriteError> {
         if self.writer.is_none() {
-            self.continues = goes_on;
+            self.continues = continues;
         }
-        if mark && !goes_on {
+        if mark && !continues {
             self.hides += self.older.iter().map(|run| run.bytes_of(list)).sum::<u64>();
         }
         self.writer()?.begin_list(list, mark);

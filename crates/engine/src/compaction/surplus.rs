@@ -93,17 +93,17 @@ impl<'a> Surplus<'a> {
 
     /// The end of a list that begins with its newest item, or continues from an earlier step. `None` if it shows all
     /// its items.
-    pub fn cut(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
-        if reverse::is_reverse(list.bytes()) { None } else { self.cut_list(list, goes_on) }
+    pub fn cut(&mut self, list: &ListId, continues: bool) -> Option<Cut<'a>> {
+        if reverse::is_reverse(list.bytes()) { None } else { self.cut_list(list, continues) }
     }
 
     /// The same for a set's reverse list.
-    pub fn cut_entries(&mut self, list: &ListId, goes_on: bool) -> Option<EntryCut<'a>> {
+    pub fn cut_entries(&mut self, list: &ListId, continues: bool) -> Option<EntryCut<'a>> {
         let set = ListId::from_bytes(reverse::set_of(list.bytes())?, self.engine.options.list_hash);
-        Some(EntryCut { cut: self.cut_list(&set, goes_on)?, left: HashSet::new() })
+        Some(EntryCut { cut: self.cut_list(&set, continues)?, left: HashSet::new() })
     }
 
-    fn cut_list(&mut self, list: &ListId, goes_on: bool) -> Option<Cut<'a>> {
+    fn cut_list(&mut self, list: &ListId, continues: bool) -> Option<Cut<'a>> {
         let (Some(ask), Some(key)) = (&self.ask, key_of(list.bytes())) else { return None };
         let answer = match self.answers.get(key) {
             Some(answer) => *answer,
@@ -111,7 +111,7 @@ impl<'a> Surplus<'a> {
         };
         let (ttl, max_items) = answer?;
         let op = OpContext::new(self.engine.clock.now(), ttl, Instant::now());
-        let met = if goes_on { max_items.as_u64() } else { 0 };
+        let met = if continues { max_items.as_u64() } else { 0 };
         let ask = Arc::clone(ask);
         Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, met, end: End::Unknown })
     }

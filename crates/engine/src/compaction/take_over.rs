@@ -47,13 +47,13 @@ impl Terms<'_> {
     pub fn last_item(&self, merge: &Merge<'_>, list: &ListId) -> Result<Option<(u64, ValueDigest)>, ReadError> {
         let Some((id, next)) = merge.begun_file() else { return Ok(None) };
         let file = self.inputs.iter().flat_map(Run::data_files).find(|file| file.id == id);
-        let Some(file) = file.filter(|file| self.would_keep_all(file)) else { return Ok(None) };
+        let Some(file) = file.filter(|file| self.keeps_all_items(file)) else { return Ok(None) };
         let last = file.last_item_of(list)?;
         Ok(last.filter(|last| next.is_none_or(|next| comes_after(next, *last))))
     }
 
     /// Whether a rewrite would drop nothing of the file, and it is not too small.
-    fn would_keep_all(&self, file: &DataFile) -> bool {
+    fn keeps_all_items(&self, file: &DataFile) -> bool {
         let summary = &file.summary;
         // Deleted entries include marks of cleared lists, which must be on every part of the list.
         let holds_dead = summary.deleted > 0 || self.bottom && summary.half_expired_at <= self.now;

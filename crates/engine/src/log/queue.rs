@@ -188,16 +188,16 @@ impl CommitQueue {
         if lists > WRITE_LISTS_MAX {
             return refused(format!("a write must change at most {WRITE_LISTS_MAX} lists; this one changes {lists}"));
         }
-        let beside = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
-        let beside: usize = changes.as_slice().iter().map(|one| beside(one.list.bytes().len())).sum();
+        let overhead = |list_bytes: usize| list_bytes + WRITE_OVERHEAD;
+        let overhead: usize = changes.as_slice().iter().map(|one| overhead(one.list.bytes().len())).sum();
         // A removal of items comes in parts, each of a list and its reverse entries. The removal of a bag with its
         // entries is one write.
         let comes_in_parts = share == QueueShare::Removals && lists <= 2;
-        if comes_in_parts && bytes + beside > self.removal_bytes_max() {
+        if comes_in_parts && bytes + overhead > self.removal_bytes_max() {
             let most = self.removal_bytes_max();
-            return refused(format!("a removal must have at most {most} bytes; this one has {}", bytes + beside));
+            return refused(format!("a removal must have at most {most} bytes; this one has {}", bytes + overhead));
         }
-        let units = ((bytes + beside) / UNIT_BYTES).clamp(1, self.places(share).max);
+        let units = ((bytes + overhead) / UNIT_BYTES).clamp(1, self.places(share).max);
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 

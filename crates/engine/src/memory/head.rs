@@ -187,7 +187,7 @@ impl HeadReader {
     pub fn turn(&mut self, turn: &mut Turn) -> Result<Option<Head>, ReadError> {
         let Self { merge, builder, wanted, first_expiry } = self;
         while let Some((entry, source)) = merge.current() {
-            if !turn.goes_on(source.value()) {
+            if !turn.spend(source.value()) {
                 return Ok(None);
             }
             if !entry.deleted {

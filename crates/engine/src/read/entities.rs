@@ -143,7 +143,7 @@ impl<T: Reported> EntityRead<T> {
     pub fn turn(&mut self) -> Result<Option<WalkPart<T::Of>>, ReadError> {
         let mut turn = Turn::new();
         loop {
-            if !turn.goes_on(&[]) {
+            if !turn.spend(&[]) {
                 return Ok(None);
             }
             // Only an error, after which there are no more turns, leaves this value.

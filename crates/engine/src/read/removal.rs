@@ -142,7 +142,7 @@ impl RemovalSearch {
             if found.deleted.body_len() + found.entries.len() * ENTRY_BYTES >= *part_bytes {
                 return Ok(Some(std::mem::take(found)));
             }
-            if !turn.goes_on(source.value()) {
+            if !turn.spend(source.value()) {
                 return Ok(None);
             }
             let is_shown = *shown > 0 && page::is_visible(op, entry);

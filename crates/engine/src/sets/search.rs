@@ -83,7 +83,7 @@ impl MemberSearch {
     /// results are in the order of the members.
     pub fn turn(&mut self) -> Result<Option<Vec<Met>>, ReadError> {
         let mut turn = Turn::new();
-        while turn.goes_on(&[]) {
+        while turn.spend(&[]) {
             turn.opened(LOOK_COST);
             self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Begun => match self.wanted.first() {
@@ -94,7 +94,7 @@ impl MemberSearch {
                     None => Stage::Done,
                 },
                 Stage::Entries(mut merge, i) if i < self.wanted.len() => {
-                    let next = self.look_at_place(&mut merge, i)?;
+                    let next = self.read_entries(&mut merge, i)?;
                     Stage::Entries(merge, next)
                 }
                 Stage::Entries(..) => {
@@ -108,7 +108,7 @@ impl MemberSearch {
                     }
                 }
                 Stage::Items(mut merge, i) if i < self.candidates.len() => {
-                    let next = self.look_at_item(&mut merge, i)?;
+                    let next = self.read_item(&mut merge, i)?;
                     Stage::Items(merge, next)
                 }
                 Stage::Items(..) | Stage::Done => return Ok(Some(self.finish())),
@@ -124,7 +124,7 @@ impl MemberSearch {
     }
 
     /// Takes the entries at the place of a member. Returns the next member with another place.
-    fn look_at_place(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
+    fn read_entries(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
         let Self { wanted, candidates, .. } = self;
         let place = wanted[i].place;
         let next = i + wanted[i..].iter().take_while(|other| other.place == place).count();
@@ -139,7 +139,7 @@ impl MemberSearch {
     }
 
     /// Reads the items that a candidate may point to. Returns the next candidate that points elsewhere.
-    fn look_at_item(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
+    fn read_item(&mut self, merge: &mut Merge<'_>, i: usize) -> Result<usize, ReadError> {
         let Self { identity, wanted, candidates, .. } = self;
         let pointer = candidates[i].pointer;
         let next = i + candidates[i..].iter().take_while(|other| other.pointer == pointer).count();
@@ -280,8 +280,8 @@ mod tests {
         let asked: Vec<_> = (0..3_000).map(|n| name(n * 7 % 3_000)).collect();
         let met = set.find(&asked);
         for (asked, met) in asked.iter().zip(met) {
-            let is_there = std::str::from_utf8(&asked[7..]).unwrap().parse::<u64>().unwrap() < 2_000;
-            assert_eq!(met.present.map(|present| present.value().clone()), is_there.then(|| asked.clone()));
+            let exists = std::str::from_utf8(&asked[7..]).unwrap().parse::<u64>().unwrap() < 2_000;
+            assert_eq!(met.present.map(|present| present.value().clone()), exists.then(|| asked.clone()));
         }
     }
 }

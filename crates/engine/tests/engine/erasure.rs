@@ -47,7 +47,7 @@ async fn until_erased(disk: &SimDisk) {
     waited.await.expect("a file still holds erased bytes");
 }
 
-async fn others_are_there(opened: &Opened) {
+async fn assert_others_remain(opened: &Opened) {
     for number in 0..40 {
         let page = opened.session.get(&operation(START, 3_600), &list(number), &everything()).await.unwrap();
         assert_eq!(page.items.len(), if number < 2 { 0 } else { 20 }, "list {number}");
@@ -66,7 +66,7 @@ fn erased_bytes_leave_all_files_until_the_promised_date() {
             let by = opened.store.erase_in_time().unwrap();
             assert_eq!(by, Some(at(START + SECOND / 5)));
             until_erased(&disk).await;
-            others_are_there(&opened).await;
+            assert_others_remain(&opened).await;
         }
         opened.store.close().await.unwrap();
     });
@@ -90,7 +90,7 @@ fn a_start_keeps_the_promise_of_a_store_that_was_closed_or_killed() {
             assert!(holds(&disk));
             let opened = open(&disk, within(Duration::from_millis(200))).await;
             until_erased(&disk).await;
-            others_are_there(&opened).await;
+            assert_others_remain(&opened).await;
             opened.store.close().await.unwrap();
         }
     });

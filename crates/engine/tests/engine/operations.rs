@@ -154,7 +154,7 @@ impl Run {
                 && in_time
         });
         for earlier in still_valid {
-            assert_eq!(earlier.page, page, "a page that is said to hold still is not the answer");
+            assert_eq!(earlier.page, page, "a page that must not change is not the answer");
         }
         if self.now >= self.latest {
             assert_eq!(page, self.model.page(list_number, &op, &range), "{range:?}");

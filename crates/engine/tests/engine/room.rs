@@ -47,7 +47,7 @@ async fn fill(disk: &SimDisk, opened: &Opened) -> u64 {
     unreachable!()
 }
 
-async fn adds_are_taken_again(opened: &Opened, n: u64) {
+async fn adds_are_accepted_again(opened: &Opened, n: u64) {
     let taken = tokio::time::timeout(Duration::from_secs(60), async {
         while add(opened, n).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -77,7 +77,7 @@ fn a_list_larger_than_the_free_space_is_removed_and_its_space_is_freed() {
             }
             opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
             assert_eq!(count(&opened).await, 0);
-            adds_are_taken_again(&opened, 0).await;
+            adds_are_accepted_again(&opened, 0).await;
             opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
         }
     });
@@ -97,7 +97,7 @@ fn removals_by_value_of_a_part_of_a_list_free_space() {
             left -= removed;
         }
         assert_eq!(count(&opened).await, left);
-        adds_are_taken_again(&opened, added).await;
+        adds_are_accepted_again(&opened, added).await;
         assert_eq!(count(&opened).await, left + 1);
     });
 }

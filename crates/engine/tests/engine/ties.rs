@@ -34,7 +34,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-fn walked_as_the_model_says(list_hash: ListHash, seed: u64) {
+fn assert_walks_equal_the_model(list_hash: ListHash, seed: u64) {
     runtime().block_on(async {
         let disk = SimDisk::default();
         let options = EmbeddedOptions { list_hash, fsync: Fsync::Group, ..EmbeddedOptions::new("/data") };
@@ -78,12 +78,12 @@ fn walked_as_the_model_says(list_hash: ListHash, seed: u64) {
 #[test]
 fn a_walk_among_ties_returns_each_item_once() {
     for seed in 0..3 {
-        walked_as_the_model_says(EmbeddedOptions::new("/").list_hash, seed);
+        assert_walks_equal_the_model(EmbeddedOptions::new("/").list_hash, seed);
     }
 }
 
 /// The index cannot distinguish the lists' blocks.
 #[test]
 fn a_walk_among_ties_returns_each_item_once_where_hashes_collide() {
-    walked_as_the_model_says(ListHash::Of(|_| 42), 9);
+    assert_walks_equal_the_model(ListHash::Of(|_| 42), 9);
 }

@@ -155,7 +155,7 @@ where
                         Waited::Bytes => {}
                         Waited::TooLong if self.head_began.is_some() => return End::Refused(Refusal::HeadTimeout),
                         Waited::SentAway if self.head_began.is_some() => return End::Refused(Refusal::Overloaded),
-                        Waited::SentAway if self.has_come_meanwhile().await => {}
+                        Waited::SentAway if self.has_request_arrived().await => {}
                         Waited::TooLong | Waited::SentAway | Waited::Ended => return End::Now,
                     }
                 }
@@ -227,7 +227,7 @@ where
 
     /// Whether a request had arrived when the connection had to leave. The runtime must ask the kernel for unread
     /// bytes. Closing without that would abort the request with a reset.
-    async fn has_come_meanwhile(&mut self) -> bool {
+    async fn has_request_arrived(&mut self) -> bool {
         tokio::task::yield_now().await;
         let Self { stream, input, shared, .. } = self;
         let read = poll_fn(|context| Poll::Ready(poll_read(stream, input, shared, HEAD_BYTES_MAX, context))).await;
@@ -260,7 +260,7 @@ where
         let mut refused_since = if may_work && is_here { self.refuses_for_age(class) } else { None };
         let lack = if may_work { refused_since.map(|_| Lack::Time) } else { Some(Lack::Connections) };
         // Pinned where it is made, because passing a future moves it, and this one has kilobytes.
-        let decided = self.unless_gone(pin!(self.handler.admit(asked, lack)), self.slot).await?;
+        let decided = self.wait_while_connected(pin!(self.handler.admit(asked, lack)), self.slot).await?;
         let Decision { caller, is_stranger, outcome } = decided;
         // A refusal for the server's own lack identifies no caller. The connection keeps its last caller.
         if lack.is_none() {
@@ -285,7 +285,7 @@ where
                 let (body, is_whole) = self.admitted_body(&head, class, is_here, &mut refused_since).await?;
                 let request = Request { head: asked, body };
                 // The rest of an unread body is not a request.
-                (self.unless_gone(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
+                (self.wait_while_connected(pin!(self.handler.answer(request, admitted, caller)), None).await?, is_whole)
             }
             Err(response) => (response, self.can_skip_body(&head)),
         };
@@ -386,7 +386,7 @@ where
 
     /// Waits for the handler, unless the connection breaks first. Earlier answers are sent during its work. A client
     /// that ends its own side is answered. A connection gives up a `slot`, if another connection needs it.
-    async fn unless_gone<T>(
+    async fn wait_while_connected<T>(
         &mut self,
         mut answering: Pin<&mut impl Future<Output = T>>,
         slot: Option<&Slot>,

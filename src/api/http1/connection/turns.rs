@@ -61,7 +61,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     async fn stand_in(&mut self, line: &Line) -> Result<(), End> {
         self.flush().await?;
         let slot = self.slot.filter(|_| !self.share.holder().is_known());
-        let waited = self.unless_gone(pin!(line.turn()), slot).await;
+        let waited = self.wait_while_connected(pin!(line.turn()), slot).await;
         match slot.is_some_and(Slot::is_leaving) {
             true => Err(End::Refused(Refusal::Overloaded)),
             false => waited,

@@ -59,7 +59,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         loop {
             let next = poll_fn(|context| Pin::new(&mut body).poll_next(context));
             // A broken answer must not look complete.
-            let Some(bytes) = self.unless_gone(pin!(next), None).await?.transpose().map_err(|_| End::Now)? else {
+            let Some(bytes) = self.wait_while_connected(pin!(next), None).await?.transpose().map_err(|_| End::Now)?
+            else {
                 break;
             };
             if bytes.is_empty() {

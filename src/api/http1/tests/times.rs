@@ -125,7 +125,7 @@ fn an_unread_answer_ends_its_connection() {
 /// The refusal of a head comes before the body, and before `100 Continue`. The connection continues after a short body.
 #[test]
 fn a_refused_head_is_answered_before_its_body() {
-    for (framing, goes_on) in [
+    for (framing, stays_open) in [
         ("Content-Length: 9\r\n", true),
         ("Content-Length: 9\r\nExpect: 100-continue\r\n", false),
         ("Content-Length: 9999999\r\n", false),
@@ -138,8 +138,8 @@ fn a_refused_head_is_answered_before_its_body() {
             let bytes = stream.read(&mut answer).await.unwrap();
             let answer = String::from_utf8_lossy(&answer[..bytes]).into_owned();
             assert!(answer.starts_with("HTTP/1.1 413 "), "{framing}: {answer}");
-            assert_eq!(answer.contains("connection: close"), !goes_on, "{framing}: {answer}");
-            if goes_on {
+            assert_eq!(answer.contains("connection: close"), !stays_open, "{framing}: {answer}");
+            if stays_open {
                 let answers = send(stream, &[&b"some body"[..], GET]).await;
                 assert!(answers.starts_with(b"HTTP/1.1 200 "), "{framing}");
             }

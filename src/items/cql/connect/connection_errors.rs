@@ -15,7 +15,7 @@ pub fn unavailable(reason: String) -> StoreError {
 }
 
 /// Why a node cannot be reached now, although earlier connections succeeded.
-pub fn why_no_more(error: &ConnectionError) -> String {
+pub fn reason_without_connections(error: &ConnectionError) -> String {
     match why_no_connection(error) {
         setup if setup == BROKEN_SETUP => {
             "nodes accept connections and close them immediately: check whether they are starting or stopping, or \

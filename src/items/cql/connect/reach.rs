@@ -174,7 +174,7 @@ mod tests {
         let (one, other) = (answers_with(b"HTTP/1.1 400").await, answers_with(b"SSH-2.0-OpenSSH").await);
         let both = ask_all(&[one.clone(), other.clone()], None).await.unwrap_err();
         assert!(both.contains(&one) && both.contains(&other), "{both}");
-        assert_eq!(both.matches(NOT_CQL).count(), 1, "what is wrong with both is said once: {both}");
+        assert_eq!(both.matches(NOT_CQL).count(), 1, "the common problem is reported once: {both}");
         let nowhere = ask_all(&["no-such-host.invalid:9042".to_owned()], None).await.unwrap_err();
         assert!(nowhere.contains("items.cql.contact_points"), "{nowhere}");
     }

@@ -41,7 +41,7 @@ pub fn load(options: &CqlTls, contact_points: &[String]) -> Result<Tls, OpenErro
         .map_err(|_| FileProblem::of(&options.ca_file, "no version of TLS is available"))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_cert_resolver(Arc::new(OurCertificate { files, is_there: options.client.is_some() }));
+        .with_client_cert_resolver(Arc::new(OurCertificate { files, is_configured: options.client.is_some() }));
     // A resumed session shows no certificate, so an authority that was taken out would still count.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
@@ -147,7 +147,7 @@ impl ServerCertVerifier for NodeVerifier {
 #[derive(Debug)]
 struct OurCertificate {
     files: Arc<Files>,
-    is_there: bool,
+    is_configured: bool,
 }
 
 impl ResolvesClientCert for OurCertificate {
@@ -156,6 +156,6 @@ impl ResolvesClientCert for OurCertificate {
     }
 
     fn has_certs(&self) -> bool {
-        self.is_there
+        self.is_configured
     }
 }

@@ -49,7 +49,7 @@ impl Gate {
     }
 
     /// Notes why nothing is reached.
-    pub fn because(&self, why: String) {
+    pub fn set_reason(&self, why: String) {
         let mut state = self.state();
         if state.nothing_since.is_some() {
             state.why = Some(why);
@@ -94,7 +94,7 @@ mod tests {
         assert!(!gate.note(false, start));
         assert!(admitted(false), "a connection may be back in a moment");
         assert!(gate.note(false, start + GRACE));
-        gate.because("connection refused".to_owned());
+        gate.set_reason("connection refused".to_owned());
         let refused = gate.admit(|| false).unwrap_err();
         assert!(!refused.outcome_unknown());
         assert!(refused.to_string().contains("connection refused"), "{refused}");

@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(at(2, [true, false, false], 0), [News::Lost { nodes: vec![node(2), node(3)] }]);
         assert_eq!(at(3, [true, false, false], 0), []);
         assert_eq!(at(4, [false; 3], 7), []);
-        assert_eq!(at(5, [false; 3], 20), [News::Silence], "and nothing of the last node beside it");
+        assert_eq!(at(5, [false; 3], 20), [News::Silence], "and nothing of the last node in addition");
         assert_eq!(at(60, [false; 3], 1_000), []);
         let all = vec![node(1), node(2), node(3)];
         let back =

@@ -219,7 +219,7 @@ impl Partitions for Cluster {
         cluster.get_nodes_info().iter().any(|node| node.is_connected() && !is_suspect(node.host_id))
     }
 
-    fn reads_meet_all_writes(&self) -> bool {
+    fn reads_see_all_writes(&self) -> bool {
         quorums_overlap(&self.options, &self.session.get_cluster_state(), &self.datacenter)
     }
 }

@@ -69,7 +69,7 @@ pub trait Partitions: Send + Sync + 'static {
     fn reaches_a_node(&self, is_suspect: &dyn Fn(Uuid) -> bool) -> bool;
 
     /// Whether each read sees every acknowledged write, of any server.
-    fn reads_meet_all_writes(&self) -> bool;
+    fn reads_see_all_writes(&self) -> bool;
 }
 
 /// A page of rows.

@@ -155,14 +155,14 @@ async fn change(session: &Session, options: &CqlOptions, step: &MigrationStep, t
     match session.query_unpaged(change, ()).await {
         Ok(_)
         | Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::AlreadyExists { .. }, _))) => {}
-        Err(_) if adds_what_is_there(session, text).await => {}
+        Err(_) if has_added_column(session, text).await => {}
         Err(error) => return Err(refused(words(&error))),
     }
     session.await_schema_agreement().await.map(|_| ()).map_err(|_| refused(DISAGREEMENT.to_owned()))
 }
 
 /// Whether a statement adds a column that the table has.
-async fn adds_what_is_there(session: &Session, text: &str) -> bool {
+async fn has_added_column(session: &Session, text: &str) -> bool {
     let Some((keyspace, table, column)) = added_column(text) else { return false };
     let found =
         "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ? AND column_name = ?";

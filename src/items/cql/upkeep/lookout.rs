@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use crate::items::cql::connect::connection_errors::why_no_more;
+use crate::items::cql::connect::connection_errors::reason_without_connections;
 use crate::items::cql::core::Core;
 use crate::items::cql::health::view::{Contact, SILENT};
 use crate::items::cql::health::watch::Seen;
@@ -63,7 +63,7 @@ impl Seen for Lookout {
 }
 
 /// Looks out for a session, until the task is dropped.
-pub async fn look_out(lookout: Arc<Lookout>) {
+pub async fn watch_cluster(lookout: Arc<Lookout>) {
     let (core, cluster) = (&lookout.core, &lookout.cluster);
     let (mut asked_why, mut probes) = (None, JoinSet::new());
     loop {
@@ -93,13 +93,13 @@ pub async fn look_out(lookout: Arc<Lookout>) {
 /// so at once.
 async fn ask_why(Lookout { core, cluster }: &Lookout) {
     if cluster.session.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
-        return core.gate.because(SILENT.to_owned());
+        return core.gate.set_reason(SILENT.to_owned());
     }
     let asked = cluster.session.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
     if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }))) =
         timeout(LOOK_INTERVAL, asked).await
     {
-        core.gate.because(why_no_more(&last_connection_error));
+        core.gate.set_reason(reason_without_connections(&last_connection_error));
     }
 }
 

@@ -104,7 +104,7 @@ impl Removing<'_> {
     async fn between(&mut self, within: &Bounds) -> Result<(), StoreError> {
         self.last_shown = last_shown(self.call).await?;
         // Where reads may miss acknowledged items, each one that is found goes for itself: nothing else is hidden.
-        if !self.call.core.reads_meet_all_writes() {
+        if !self.call.core.reads_see_all_writes() {
             return self.by_rows(within).await.map(drop);
         }
         // Before anything is read.

@@ -75,7 +75,7 @@ async fn look(core: &Arc<Core>, Repair { list, member, row, ttl }: &Repair) -> R
     }
     write::write(call, Statement::Delete, changes).await?;
     if let Some((stands, ttl_secs)) = missing
-        && bring_back(call, (member, stands, ttl_secs)).await?
+        && restore_row(call, (member, stands, ttl_secs)).await?
     {
         wrong.push(MISSING_ROW);
     }
@@ -86,7 +86,7 @@ async fn look(core: &Arc<Core>, Repair { list, member, row, ttl }: &Repair) -> R
 /// Writes the row of a current item, with the item's own write timestamp, or with a later one that outranks the
 /// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
 /// just now. Returns whether the row can be read then.
-async fn bring_back(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {
+async fn restore_row(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {
     let core = Arc::clone(&call.core);
     for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
         let held = Held { written, ..stands.clone() };

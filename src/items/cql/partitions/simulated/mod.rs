@@ -153,7 +153,7 @@ impl Partitions for Simulated {
         true
     }
 
-    fn reads_meet_all_writes(&self) -> bool {
+    fn reads_see_all_writes(&self) -> bool {
         true
     }
 }
