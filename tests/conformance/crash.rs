@@ -46,7 +46,7 @@ fn open(store: &str, dir: &Path, registry: &Registry) -> Arc<dyn ItemStore> {
     open_measured(dir, fsync, Arc::new(SystemClock), registry)
 }
 
-/// Flushes and merges so far.
+/// Flushes and compactions so far.
 fn background_work(registry: &Registry) -> (u64, u64) {
     let families = registry.gather();
     let count = |name| {
@@ -56,7 +56,7 @@ fn background_work(registry: &Registry) -> (u64, u64) {
     (count("liststore_flushes_total"), count("liststore_compactions_total"))
 }
 
-/// Whether a flush or a merge was in progress when the process died: it has left a data file that the
+/// Whether a flush or a compaction was in progress when the process died: it has left a data file that the
 /// manifest does not name.
 fn died_at_work(dir: &Path) -> bool {
     let Ok(manifest) = std::fs::read_to_string(dir.join("items/MANIFEST")) else { return false };
@@ -174,8 +174,8 @@ fn child() {
                         Step::RemoveValue(value) => drop(probe.remove(&value).await),
                         Step::RemoveAll => probe.remove_all().await,
                     }
-                    let (flushes, merges) = background_work(&registry);
-                    say(&format!("done {writer} {flushes} {merges}"));
+                    let (flushes, compactions) = background_work(&registry);
+                    say(&format!("done {writer} {flushes} {compactions}"));
                 }
             })
         });
@@ -196,7 +196,7 @@ fn kill_and_check(store: &str) {
     let mut all = Done::default();
     let mut at_work = 0;
     // A machine whose background has little time gets more rounds.
-    let is_enough = |all: &Done, at_work| all.flushes >= rounds / 2 && all.merges >= rounds / 4 && at_work > 0;
+    let is_enough = |all: &Done, at_work| all.flushes >= rounds / 2 && all.compactions >= rounds / 4 && at_work > 0;
     let mut made = 0;
     for round in 0..rounds * 4 {
         if round >= rounds && (rounds < 10 || is_enough(&all, at_work)) {
@@ -222,7 +222,7 @@ fn kill_and_check(store: &str) {
         });
     }
     eprintln!(
-        "{made} rounds: {all:?}; {at_work} died during a flush or a merge; {} items left",
+        "{made} rounds: {all:?}; {at_work} died during a flush or a compaction; {} items left",
         lists.iter().map(BTreeSet::len).sum::<usize>()
     );
     assert!(all.operations.iter().sum::<usize>() > 0, "no child ever wrote anything");
@@ -250,14 +250,14 @@ struct Done {
     /// Acknowledged, of each writer.
     operations: [usize; WRITERS as usize],
     flushes: u64,
-    merges: u64,
+    compactions: u64,
 }
 
 impl Done {
     fn add(&mut self, other: &Self) {
         self.operations.iter_mut().zip(other.operations).for_each(|(sum, more)| *sum += more);
         self.flushes += other.flushes;
-        self.merges += other.merges;
+        self.compactions += other.compactions;
     }
 }
 
@@ -281,7 +281,7 @@ fn run_and_kill(store: &str, dir: &Path, settings: [(&str, u64); 3], kill_after:
         if let Some(line) = line.strip_prefix("done ") {
             let mut numbers = line.split(' ').map(|number| number.parse::<u64>().unwrap());
             done.operations[numbers.next().unwrap() as usize] += 1;
-            (done.flushes, done.merges) = (numbers.next().unwrap(), numbers.next().unwrap());
+            (done.flushes, done.compactions) = (numbers.next().unwrap(), numbers.next().unwrap());
         }
     };
     lines.by_ref().take(kill_after as usize).for_each(&mut count);

@@ -27,7 +27,7 @@ pub const CACHE_BYTES: u64 = 4 << 20;
 const CACHES_BYTES: [u64; 3] = [CACHE_BYTES, CACHE_BYTES, CACHE_BYTES * 3 / 2];
 const FSYNC_INTERVALS_MS: [u64; 3] = [10, 100, 1_000];
 /// Runs with fewer operations need not compact files.
-const OPERATIONS_TO_MERGE: usize = 3_000;
+const OPERATIONS_TO_COMPACT: usize = 3_000;
 /// Campaigns with fewer calls of bounded servers need not aggregate more items than a call reads.
 const CALLS_TO_CUT: usize = 8_000;
 /// The most items that a call aggregates, in some runs: fewer than many lists have, and more than sets and bounded
@@ -158,7 +158,7 @@ impl Campaign {
         // Compactions do not follow a clock that steps, so they may drop nothing during the seconds of a run.
         let needless: &[&str] = if self.faults.contains(&FaultKind::Clock) { &[DROPPED] } else { &[] };
         match tally.counters.missing(needless) {
-            Some(missing) if is_asked && tally.calls >= OPERATIONS_TO_MERGE => {
+            Some(missing) if is_asked && tally.calls >= OPERATIONS_TO_COMPACT => {
                 Err(format!("there were no {missing}: {tally}"))
             }
             _ => Ok(()),

@@ -7,12 +7,12 @@ use hyper::Method;
 
 use crate::http::{Connection, Endpoint};
 
-pub const DROPPED: &str = "expired items dropped by merges";
+pub const DROPPED: &str = "expired items dropped by compactions";
 
 /// The watched counters, and their meaning.
 const WATCHED: [(&str, &str); 5] = [
     ("liststore_flushes_total", "flushes"),
-    ("liststore_compactions_total", "merges"),
+    ("liststore_compactions_total", "compactions"),
     ("liststore_expired_items_dropped_total", DROPPED),
     ("liststore_head_hits_total", "reads of heads"),
     ("liststore_head_misses_total", "reads behind heads"),

@@ -123,7 +123,7 @@ impl Directory {
         let mut partitions = vec![Vec::new(); PARTITIONS];
         for (partition, (runs, named)) in partitions.iter_mut().zip(&self.manifest.runs).enumerate() {
             for named in named {
-                let mut run = Run { merges: named.merges, ..Run::default() };
+                let mut run = Run { inputs_left: named.inputs_left, ..Run::default() };
                 run.trim =
                     named.trim.as_ref().map(|(list, item)| Trim { list: ListId::from_bytes(list, hash), item: *item });
                 for &NamedFile { id, bytes, continues, hides } in &named.files {

@@ -207,7 +207,7 @@ impl Engine {
     }
 
     /// Records whether compactions wait for space.
-    pub fn note_room_for_merges(&self, lacks_room: bool) {
+    pub fn note_room_for_compactions(&self, lacks_room: bool) {
         if self.lacks_room.swap(lacks_room, Ordering::AcqRel) != lacks_room {
             self.judge_runs(&self.tables.view().files);
         }

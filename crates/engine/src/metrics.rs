@@ -17,7 +17,7 @@ pub struct Metrics {
     pub flushes: IntCounter,
     pub compactions: IntCounter,
     pub compaction_bytes: IntCounter,
-    pub taken_over_bytes: IntCounter,
+    pub adopted_bytes: IntCounter,
     pub flush_gave_way: IntCounter,
     pub compaction_gave_way: IntCounter,
     pub expired_dropped: IntCounter,
@@ -60,7 +60,7 @@ impl Metrics {
                 "liststore_compaction_bytes_total",
                 "Bytes of data files written by compactions.",
             )?,
-            taken_over_bytes: counter(
+            adopted_bytes: counter(
                 "liststore_compaction_taken_over_bytes_total",
                 "Bytes of data files that compactions kept without rewriting.",
             )?,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::adopt::file_bytes_of_list;
 use super::output::{Output, OutputError, Written};
 use super::pace::RateLimit;
-use super::take_over::file_bytes_of_list;
 use crate::commit::SEGMENTS_MAX;
 use crate::engine::Engine;
 use crate::error::WriteError;

@@ -3,6 +3,7 @@
 //! A compaction without enough space blocks nothing. It is retried with growing backoff, while other partitions
 //! continue. Adds to a partition are refused only when it has the largest number of runs.
 
+pub mod adopt;
 pub mod census;
 pub mod flush;
 pub mod give_way;
@@ -11,7 +12,6 @@ pub mod pace;
 pub mod pick;
 pub mod step;
 pub mod surplus;
-pub mod take_over;
 
 use std::io;
 use std::ops::Range;
@@ -62,14 +62,14 @@ struct Compactor<'a> {
     engine: &'a Engine,
     waiting: [Option<Waiting>; PARTITIONS],
     /// When each partition was last compacted.
-    merged_at: [Option<Instant>; PARTITIONS],
+    compacted_at: [Option<Instant>; PARTITIONS],
     census: Census,
 }
 
 /// The loop of the compaction thread until the store stops.
 pub fn run(engine: &Arc<Engine>) {
     let mut compactor =
-        Compactor { engine, waiting: [None; PARTITIONS], merged_at: [None; PARTITIONS], census: Census::default() };
+        Compactor { engine, waiting: [None; PARTITIONS], compacted_at: [None; PARTITIONS], census: Census::default() };
     while !engine.bell.is_stopping() {
         compactor.work();
     }
@@ -99,8 +99,8 @@ impl Compactor<'_> {
         }
         match next() {
             Some(job) => {
-                let merged = self.merge(job);
-                self.note(job.place.partition, merged);
+                let compacted = self.compact(job);
+                self.note(job.place.partition, compacted);
             }
             None if wanted(engine) => self.compact_all(),
             None => {}
@@ -126,9 +126,9 @@ impl Compactor<'_> {
     fn compact_all(&mut self) {
         let mut all_done = true;
         for partition in 0..PARTITIONS {
-            let merged = self.compact_partition(partition);
-            all_done &= merged.is_ok();
-            self.note(partition, merged);
+            let compacted = self.compact_partition(partition);
+            all_done &= compacted.is_ok();
+            self.note(partition, compacted);
         }
         self.engine.compacted_all.store(all_done, Ordering::Release);
         self.engine.compact_all.store(false, Ordering::Release);
@@ -138,22 +138,22 @@ impl Compactor<'_> {
         let begun = || begun(self.engine.tables.view().files.partition(partition));
         // No compaction is overtaken in between.
         while let Some((from_oldest, count)) = begun() {
-            self.merge(CompactionJob { place: RunSpan { partition, from_oldest, count }, begun: true })?;
+            self.compact(CompactionJob { place: RunSpan { partition, from_oldest, count }, begun: true })?;
         }
         match self.engine.tables.view().files.partition(partition).len() {
             0 => Ok(()),
             count => {
-                self.merge(CompactionJob { place: RunSpan { partition, from_oldest: count, count }, begun: false })
+                self.compact(CompactionJob { place: RunSpan { partition, from_oldest: count, count }, begun: false })
             }
         }
     }
 
     /// Records the outcome of a compaction.
-    fn note(&mut self, partition: usize, merged: Result<(), OutputError>) {
+    fn note(&mut self, partition: usize, compacted: Result<(), OutputError>) {
         let engine = self.engine;
-        match merged {
+        match compacted {
             Ok(()) => {
-                (self.waiting[partition], self.merged_at[partition]) = (None, Some(Instant::now()));
+                (self.waiting[partition], self.compacted_at[partition]) = (None, Some(Instant::now()));
             }
             Err(OutputError::Stopped) => {}
             Err(OutputError::Read(error)) => {
@@ -172,7 +172,7 @@ impl Compactor<'_> {
                 self.waiting[partition] = Some(Waiting { until: Instant::now() + delay, delay, given_back });
             }
         }
-        engine.note_room_for_merges(self.waiting.iter().any(Option::is_some));
+        engine.note_room_for_compactions(self.waiting.iter().any(Option::is_some));
     }
 
     /// The most urgent compaction. Partitions with many runs come first.
@@ -219,7 +219,7 @@ impl Compactor<'_> {
     fn is_worth_it(&self, partition: usize, runs: &[Weight]) -> bool {
         let bytes = runs.iter().map(|run| run.bytes).sum::<u64>();
         gives_back(runs).is_some_and(|given_back| given_back.saturating_mul(SCARCE_PART) >= bytes)
-            || self.merged_at[partition].is_none_or(|at| at.elapsed() >= SCARCE_INTERVAL)
+            || self.compacted_at[partition].is_none_or(|at| at.elapsed() >= SCARCE_INTERVAL)
     }
 
     fn weigh(&self, runs: &[Run]) -> Vec<Weight> {
@@ -228,7 +228,7 @@ impl Compactor<'_> {
     }
 
     /// Compacts to the end, or until another compaction must come first.
-    fn merge(&self, job: CompactionJob) -> Result<(), OutputError> {
+    fn compact(&self, job: CompactionJob) -> Result<(), OutputError> {
         let engine = self.engine;
         let hurry = || engine.tables.view().files.most_in_a_partition() > RUNS_MAX / 2 || engine.bell.is_stopping();
         let mut pace = RateLimit::new(engine, hurry).giving_way(&engine.metrics.compaction_gave_way);
@@ -238,7 +238,7 @@ impl Compactor<'_> {
             let (job, room) = self.room_for(&view.files, job)?;
             let stepped = step(engine, &view, job, room, &mut pace)?;
             engine.metrics.compaction_bytes.inc_by(stepped.bytes);
-            engine.metrics.taken_over_bytes.inc_by(stepped.taken_over_bytes);
+            engine.metrics.adopted_bytes.inc_by(stepped.adopted_bytes);
             engine.files_changed();
             next = stepped.next;
             if next.is_some_and(|next| self.is_overtaken(next)) {
@@ -276,7 +276,7 @@ impl Compactor<'_> {
             let spare = free.saturating_sub(reserve / 4);
             let least = STEP_BYTES_MIN.min(file_bytes);
             // Two by two, if space allows no more. In the end that covers all of them.
-            let can_be_fewer = !job.begun && runs[range].iter().all(|run| run.merges == 0);
+            let can_be_fewer = !job.begun && runs[range].iter().all(|run| run.inputs_left == 0);
             for count in (2..=needed.len()).rev().filter(|_| can_be_fewer) {
                 let taken = needed[..count].iter().sum::<u64>();
                 if taken + least <= spare {
@@ -306,13 +306,13 @@ fn wanted(engine: &Engine) -> bool {
 
 /// The number of runs of a partition, if adds may soon have to wait for it.
 fn piled_up(runs: &[Run]) -> Option<usize> {
-    Some(runs.iter().filter(|run| run.merges == 0).count()).filter(|count| *count > RUNS_MAX / 2)
+    Some(runs.iter().filter(|run| run.inputs_left == 0).count()).filter(|count| *count > RUNS_MAX / 2)
 }
 
 /// The runs of a running compaction: the place of the first, counted from the oldest, and their number.
 fn begun(runs: &[Run]) -> Option<(usize, usize)> {
-    let first = runs.iter().position(|run| run.merges > 0)?;
-    Some((runs.len() - first, 1 + runs[first].merges))
+    let first = runs.iter().position(|run| run.inputs_left > 0)?;
+    Some((runs.len() - first, 1 + runs[first].inputs_left))
 }
 
 /// Bytes of a run's largest file, which may exist twice during its compaction.

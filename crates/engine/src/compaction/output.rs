@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use liststore_contract::domain::ValueDigest;
 
+use super::adopt::Terms;
 use super::surplus::{Keep, Surplus};
-use super::take_over::Terms;
 use crate::disk::file_id::FileId;
 use crate::engine::Engine;
 use crate::error::{ReadError, WriteError};
@@ -35,12 +35,12 @@ pub enum Written {
     /// Nothing, because the next file may be adopted, and the current one must be finished first.
     Nothing,
     /// Nothing, because the list is at the beginning of a file that must be adopted before more is written.
-    AtFile(TakenOver),
+    AtFile(AdoptedFile),
 }
 
 /// A file that becomes a part of the output unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TakenOver {
+pub struct AdoptedFile {
     pub id: FileId,
     /// Whether it begins with the last list of the previous file.
     pub continues: bool,
@@ -149,7 +149,7 @@ impl<'a> Output<'a> {
         }
         let bound = self.surplus.as_mut().and_then(|surplus| surplus.cut(list, continues));
         // The census (`census.rs`) estimates the surplus of a file by the run that it was written for.
-        let may_take_over = !cleared && bound.is_none();
+        let may_adopt = !cleared && bound.is_none();
         let mut cut = bound.filter(|_| nothing_older);
         let (now, bottom) = (self.now, self.is_bottom());
         let terms = Terms { inputs: self.inputs, file_bytes: self.file_bytes, now, bottom };
@@ -161,7 +161,7 @@ impl<'a> Output<'a> {
             && let Some((entry, source)) = merge.current()
         {
             pace.worked();
-            let may_end = may_take_over && (!dropped || self.writer.is_none());
+            let may_end = may_adopt && (!dropped || self.writer.is_none());
             if may_end && let Some(last) = terms.last_item(merge, list)? {
                 written = self.before_file(list, (begun, continues), merge, last);
                 break;
@@ -277,7 +277,7 @@ impl<'a> Output<'a> {
         match merge.begun_file() {
             Some((id, _)) if self.writer.is_none() => {
                 self.unfinished = Some(list.clone());
-                Written::AtFile(TakenOver { id, continues, last })
+                Written::AtFile(AdoptedFile { id, continues, last })
             }
             _ if begun => self.until_last(list),
             _ => Written::Nothing,

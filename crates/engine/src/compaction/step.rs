@@ -7,12 +7,12 @@
 //! is dropped, the whole hidden list is dropped in the same step. Otherwise the list would reappear without the mark.
 //!
 //! Files that it would rewrite without a change become a part of the output through the manifest alone
-//! (`take_over.rs`). Any number of them may precede the written file.
+//! (`adopt.rs`). Any number of them may precede the written file.
 
 use std::io;
 use std::sync::Arc;
 
-use super::output::{Output, OutputError, TakenOver, Written};
+use super::output::{AdoptedFile, Output, OutputError, Written};
 use super::surplus::Surplus;
 use crate::engine::Engine;
 use crate::error::WriteError;
@@ -48,7 +48,7 @@ pub struct Stepped {
     pub next: Option<CompactionJob>,
     pub bytes: u64,
     /// Bytes of the adopted files.
-    pub taken_over_bytes: u64,
+    pub adopted_bytes: u64,
 }
 
 /// How far a step came, and its inputs.
@@ -58,7 +58,7 @@ struct Taken {
     /// How many files of each run are no longer needed.
     files_done: Vec<usize>,
     /// The files among them that become a part of the output unchanged, before the written file.
-    files_taken_over: Vec<TakenOver>,
+    files_adopted: Vec<AdoptedFile>,
 }
 
 /// Carries out the next step.
@@ -81,9 +81,9 @@ pub fn step(
         .taking_over_from(inputs)
         .cut_by(Surplus::new(engine, view));
     let taken = take(engine, inputs, &mut output, pace)?;
-    let taken_over = taken_over(inputs, &taken.files_taken_over);
-    let taken_over_bytes = taken_over.iter().map(|file| file.file.bytes).sum();
-    output_run.files.extend(taken_over);
+    let adopted = adopted(inputs, &taken.files_adopted);
+    let adopted_bytes = adopted.iter().map(|file| file.file.bytes).sum();
+    output_run.files.extend(adopted);
     let written = output.finish(pace)?.map(|written| {
         output_run.files.push(written.clone());
         written.file
@@ -97,14 +97,14 @@ pub fn step(
         return Err(WriteError::NotWritten(io::ErrorKind::StorageFull.into()).into());
     }
     engine.disk.sync_dir(&engine.dir).map_err(WriteError::Unknown)?;
-    let left = group.first().map_or(0, |run| run.merges);
+    let left = group.first().map_or(0, |run| run.inputs_left);
     let from_oldest = older.len() + group.len();
     let next = (left > 0).then_some(CompactionJob {
         place: RunSpan { partition: place.partition, from_oldest, count: group.len() },
         begun: true,
     });
-    match engine.heads.without(&cut, || engine.tables.install_merged(place, group, &freed)) {
-        Ok(()) => Ok(Stepped { next, bytes, taken_over_bytes }),
+    match engine.heads.without(&cut, || engine.tables.install_compacted(place, group, &freed)) {
+        Ok(()) => Ok(Stepped { next, bytes, adopted_bytes }),
         // The manifest may refer to it.
         Err(error @ WriteError::Unknown(_)) => Err(error.into()),
         Err(error) => {
@@ -122,7 +122,7 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         scans.push(Scan::new(files, run.trim.as_ref(), engine.options.list_hash)?);
     }
     let mut trims: Vec<_> = inputs.iter().map(|run| run.trim.clone()).collect();
-    let (mut files_taken_over, mut list_done) = (Vec::new(), None);
+    let (mut files_adopted, mut list_done) = (Vec::new(), None);
     let mut asked = Asked::new(engine.unreachable.get().cloned());
     while let Some(list) = scans.iter().filter_map(Scan::list).min().cloned() {
         if engine.bell.is_stopping() {
@@ -163,7 +163,7 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
             Written::AtFile(file) => {
                 leave_file(&mut scans, inputs, &list, &file)?;
                 trims.fill(Some(Trim { list, item: Some(file.last) }));
-                files_taken_over.push(file);
+                files_adopted.push(file);
                 continue;
             }
         };
@@ -173,11 +173,11 @@ fn take(engine: &Engine, inputs: &[Run], output: &mut Output<'_>, pace: &mut dyn
         }
         break;
     }
-    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect(), files_taken_over })
+    Ok(Taken { trims, files_done: scans.iter().map(Scan::files_done).collect(), files_adopted })
 }
 
 /// Makes all inputs continue after a file of a list.
-fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &TakenOver) -> Result<(), OutputError> {
+fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &AdoptedFile) -> Result<(), OutputError> {
     for (scan, run) in scans.iter_mut().zip(inputs).filter(|(scan, _)| scan.list() == Some(list)) {
         if scan.file() == Some(file.id) {
             scan.leave_file()?;
@@ -193,9 +193,9 @@ fn leave_file(scans: &mut [Scan], inputs: &[Run], list: &ListId, file: &TakenOve
 }
 
 /// The files of some runs that become a part of another one.
-fn taken_over(inputs: &[Run], files: &[TakenOver]) -> Vec<RunFile> {
+fn adopted(inputs: &[Run], files: &[AdoptedFile]) -> Vec<RunFile> {
     let of_inputs = || inputs.iter().flat_map(|run| &run.files);
-    let moved = |file: &TakenOver| {
+    let moved = |file: &AdoptedFile| {
         let found = of_inputs().find(|of_run| of_run.file.id == file.id)?;
         Some(RunFile { continues: file.continues, ..found.clone() })
     };
@@ -205,9 +205,9 @@ fn taken_over(inputs: &[Run], files: &[TakenOver]) -> Vec<RunFile> {
 /// The written run, the rest of the inputs, and the freed files.
 fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<DataFile>>) {
     let is_left: Vec<_> = inputs.iter().zip(&taken.files_done).map(|(run, done)| *done < run.files.len()).collect();
-    output.merges = is_left.iter().filter(|left| **left).count();
+    output.inputs_left = is_left.iter().filter(|left| **left).count();
     let (mut group, mut freed) = (Vec::new(), Vec::new());
-    if output.merges > 0 || !output.files.is_empty() {
+    if output.inputs_left > 0 || !output.files.is_empty() {
         group.push(output);
     }
     for (i, (run, (trim, done))) in inputs.iter().zip(taken.trims.into_iter().zip(taken.files_done)).enumerate() {
@@ -215,9 +215,9 @@ fn regroup(mut output: Run, inputs: &[Run], taken: Taken) -> (Vec<Run>, Vec<Arc<
         // The output of that compaction contains the difference.
         let trim = trim.map(|trim| run.trim.iter().cloned().fold(trim, Trim::later));
         let mut run = Run { trim, ..run.clone() };
-        run.merges = is_left[i + 1..i + 1 + run.merges].iter().filter(|left| **left).count();
-        let is_taken_over = |file: &DataFile| taken.files_taken_over.iter().any(|taken| taken.id == file.id);
-        freed.extend(run.files.drain(..done).map(|file| file.file).filter(|file| !is_taken_over(file)));
+        run.inputs_left = is_left[i + 1..i + 1 + run.inputs_left].iter().filter(|left| **left).count();
+        let is_adopted = |file: &DataFile| taken.files_adopted.iter().any(|taken| taken.id == file.id);
+        freed.extend(run.files.drain(..done).map(|file| file.file).filter(|file| !is_adopted(file)));
         if is_left[i] {
             group.push(run);
         }

@@ -33,7 +33,7 @@ pub type NamedTrim = (Vec<u8>, Option<(u64, ValueDigest)>);
 pub struct NamedRun {
     pub files: Vec<NamedFile>,
     pub trim: Option<NamedTrim>,
-    pub merges: usize,
+    pub inputs_left: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Manifest {
         }
         for (partition, run) in self.runs.iter().enumerate().flat_map(|(i, runs)| runs.iter().map(move |run| (i, run)))
         {
-            let _infallible = writeln!(text, "run {partition} {}", run.merges);
+            let _infallible = writeln!(text, "run {partition} {}", run.inputs_left);
             if let Some((list, item)) = &run.trim {
                 let item = item
                     .map_or(String::new(), |(timestamp, digest)| format!(" {timestamp} {}", hex(digest.as_bytes())));
@@ -123,8 +123,8 @@ impl Manifest {
             }
             "run" => {
                 let partition = usize::try_from(number()?).ok()?;
-                let merges = usize::try_from(number()?).ok()?;
-                self.runs.get_mut(partition)?.push(NamedRun { merges, ..NamedRun::default() });
+                let inputs_left = usize::try_from(number()?).ok()?;
+                self.runs.get_mut(partition)?.push(NamedRun { inputs_left, ..NamedRun::default() });
             }
             "trim" => {
                 let run = self.runs.get_mut(usize::try_from(number()?).ok()?)?.last_mut()?;
@@ -202,9 +202,9 @@ mod tests {
         let file = |id, bytes, continues| NamedFile { id, bytes, continues, hides: 7 };
         let trim = (b"user#seen|\0u".to_vec(), Some((12, ValueDigest::of(b"value"))));
         let runs = [
-            NamedRun { files: vec![file(11, 500, false)], merges: 2, ..NamedRun::default() },
-            NamedRun { files: vec![file(2, 9_000_000, false), file(3, 4, true)], trim: Some(trim), merges: 0 },
-            NamedRun { files: vec![file(5, 6, false)], trim: Some((vec![0, 255], None)), merges: 0 },
+            NamedRun { files: vec![file(11, 500, false)], inputs_left: 2, ..NamedRun::default() },
+            NamedRun { files: vec![file(2, 9_000_000, false), file(3, 4, true)], trim: Some(trim), inputs_left: 0 },
+            NamedRun { files: vec![file(5, 6, false)], trim: Some((vec![0, 255], None)), inputs_left: 0 },
         ];
         manifest.runs[3] = runs.to_vec();
         let text = manifest.encode();

@@ -39,7 +39,7 @@ pub struct Run {
     pub trim: Option<Trim>,
     /// For the output of a running compaction: the number of following, older runs that are its inputs. No valid item
     /// of them comes before its end.
-    pub merges: usize,
+    pub inputs_left: usize,
 }
 
 /// The content of a run for one list.
@@ -66,7 +66,7 @@ impl Run {
 
     /// The place of the first older run that its clear marks hide, given its own place in the partition.
     pub fn hides_from(&self, i: usize) -> usize {
-        i + 1 + self.merges
+        i + 1 + self.inputs_left
     }
 
     pub fn named(&self) -> NamedRun {
@@ -79,7 +79,7 @@ impl Run {
         NamedRun {
             files: self.files.iter().map(file).collect(),
             trim: self.trim.as_ref().map(|trim| (trim.list.bytes().to_vec(), trim.item)),
-            merges: self.merges,
+            inputs_left: self.inputs_left,
         }
     }
 

@@ -43,7 +43,7 @@ impl Files {
     /// The largest number of runs that the read of a list uses.
     pub fn most_in_a_partition(&self) -> usize {
         // The output of a compaction contains no list that is still in its input runs, except one.
-        self.0.iter().map(|runs| runs.iter().filter(|run| run.merges == 0).count()).max().unwrap_or(0)
+        self.0.iter().map(|runs| runs.iter().filter(|run| run.inputs_left == 0).count()).max().unwrap_or(0)
     }
 
     pub fn index_bytes(&self) -> u64 {
@@ -268,11 +268,16 @@ impl Tables {
     }
 
     /// Replaces some neighbouring runs, and removes files that are no longer in any of them.
-    pub fn install_merged(&self, place: RunSpan, merged: Vec<Run>, freed: &[Arc<DataFile>]) -> Result<(), WriteError> {
+    pub fn install_compacted(
+        &self,
+        place: RunSpan,
+        compacted: Vec<Run>,
+        freed: &[Arc<DataFile>],
+    ) -> Result<(), WriteError> {
         let mut manifest = self.manifest();
         let mut files = Files::clone(&self.view().files);
         let runs = &mut files.0[place.partition];
-        runs.splice(place.range(runs), merged);
+        runs.splice(place.range(runs), compacted);
         let next = Manifest { runs: files.named(), ..manifest.clone() };
         self.store(&mut manifest, next)?;
         let files = Arc::new(files);

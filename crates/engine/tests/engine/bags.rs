@@ -125,7 +125,7 @@ async fn crash(seed: u64, power: bool) {
                 }
             }
             model[bag as usize] = after;
-            opened.flush_or_merge_at_times(&mut rng, 20);
+            opened.flush_or_compact_at_times(&mut rng, 20);
         }
         drop(opened);
         disk = if power { disk.crashed(&mut rng) } else { disk.killed() };

@@ -69,7 +69,7 @@ async fn run(seed: u64, options: EmbeddedOptions, crash: Crash) {
             if carry_out(&opened.session, &operation(START, 600), list, &change).await.is_err() {
                 break;
             }
-            opened.flush_or_merge_at_times(&mut rng, 30);
+            opened.flush_or_compact_at_times(&mut rng, 30);
         }
         drop(opened);
         let crash = crash.draw(&mut rng);

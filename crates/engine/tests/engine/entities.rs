@@ -1,4 +1,4 @@
-//! The walk over a feature's entities, while lists are written to files and files are merged.
+//! The walk over a feature's entities, while lists are written to files and files are compacted.
 
 use std::collections::BTreeSet;
 

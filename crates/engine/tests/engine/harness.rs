@@ -85,7 +85,7 @@ impl Opened {
     }
 
     /// Flushes and compacts, each with a probability of one in `one_in`.
-    pub fn flush_or_merge_at_times(&self, rng: &mut Rng, one_in: u64) {
+    pub fn flush_or_compact_at_times(&self, rng: &mut Rng, one_in: u64) {
         match rng.below(one_in) {
             0 => drop(self.store.flush()),
             1 => drop(self.store.compact()),

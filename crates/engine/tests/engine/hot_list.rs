@@ -1,7 +1,7 @@
 //! A list with most of the writes, with rising timestamps: compactions adopt its files as they are. No read can notice
 //! that, with any writes in between and with interruptions at any step.
 //!
-//! Once, merges wrote all of such a list again and again, fell behind, and adds waited for them.
+//! Once, compactions wrote all of such a list again and again, fell behind, and adds waited for them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::sim_disk::{Rng, SimDisk};
 use crate::steps::{APART, COLLIDING, LISTS, broken_off_everywhere, check, filled, options};
 
 const WRITTEN: &str = "liststore_compaction_bytes_total";
-const TAKEN_OVER: &str = "liststore_compaction_taken_over_bytes_total";
+const ADOPTED: &str = "liststore_compaction_taken_over_bytes_total";
 
 fn value(n: u64) -> Vec<u8> {
     [format!("value-{n}").as_bytes(), &[b'.'; 90]].concat()
@@ -43,8 +43,8 @@ fn a_list_with_rising_timestamps_is_written_once() {
         }
         opened.store.compact().unwrap();
         assert_eq!(opened.counted(WRITTEN), 0);
-        assert!(opened.counted(TAKEN_OVER) > 600_000, "{}", opened.counted(TAKEN_OVER));
-        check(&opened, &model, "merged").await;
+        assert!(opened.counted(ADOPTED) > 600_000, "{}", opened.counted(ADOPTED));
+        check(&opened, &model, "compacted").await;
         drop(opened);
         check(&open(&disk.killed(), options(APART, 4_000)).await, &model, "opened again").await;
     });
@@ -64,9 +64,9 @@ fn short_lists_next_to_a_long_one_are_compacted_and_it_is_not() {
             opened.store.flush().unwrap();
         }
         opened.store.compact().unwrap();
-        let (written, taken_over) = (opened.counted(WRITTEN), opened.counted(TAKEN_OVER));
-        assert!(written < 200_000 && taken_over > 400_000, "{written} written, {taken_over} taken over");
-        check(&opened, &model, "merged").await;
+        let (written, adopted) = (opened.counted(WRITTEN), opened.counted(ADOPTED));
+        assert!(written < 200_000 && adopted > 400_000, "{written} written, {adopted} adopted");
+        check(&opened, &model, "compacted").await;
     });
 }
 
@@ -95,7 +95,7 @@ fn hot_changes(rng: &mut Rng, next: &mut u64) -> Vec<(u64, Change)> {
 #[test]
 fn a_compaction_that_adopts_files_can_stop_after_any_step() {
     runtime().block_on(async {
-        let (mut in_the_middle, mut taken_over) = (0, 0);
+        let (mut in_the_middle, mut adopted) = (0, 0);
         for seed in 0..16 {
             let (mut rng, mut next) = (Rng(seed), 0);
             let hash = if rng.one_in(4) { COLLIDING } else { APART };
@@ -105,9 +105,9 @@ fn a_compaction_that_adopts_files_can_stop_after_any_step() {
             let context = format!("seed {seed}");
             let (middle, bytes) = broken_off_everywhere(&disk, &options, &model, 5, &context).await;
             in_the_middle += middle;
-            taken_over += bytes;
+            adopted += bytes;
         }
-        assert!(in_the_middle > 40 && taken_over > 40_000, "{in_the_middle} times, {taken_over} bytes");
+        assert!(in_the_middle > 40 && adopted > 40_000, "{in_the_middle} times, {adopted} bytes");
     });
 }
 
@@ -123,10 +123,10 @@ fn ties_at_the_ends_of_adopted_files_stay_in_order() {
             let options = options(APART, 4_000);
             let (disk, model) = filled(&options, (0..4).map(of)).await;
             let context = format!("{tied} tied");
-            let (in_the_middle, taken_over) = broken_off_everywhere(&disk, &options, &model, 3, &context).await;
+            let (in_the_middle, adopted) = broken_off_everywhere(&disk, &options, &model, 3, &context).await;
             assert!(in_the_middle > 2, "{context}: {in_the_middle}");
             // Where files of several flushes tie, they overlap.
-            assert!(taken_over > 10_000 || tied == 1_000, "{context}: {taken_over}");
+            assert!(adopted > 10_000 || tied == 1_000, "{context}: {adopted}");
         }
     });
 }
@@ -163,8 +163,8 @@ fn removed_items_are_in_no_file_after_a_full_compaction() {
         change(&opened, &mut model, 1, Change::RemoveAll).await;
         opened.store.flush().unwrap();
         opened.store.compact().unwrap();
-        check(&opened, &model, "merged").await;
-        assert!(opened.counted(TAKEN_OVER) > 10_000);
+        check(&opened, &model, "compacted").await;
+        assert!(opened.counted(ADOPTED) > 10_000);
         let holds = |n: u64| {
             let value = value(n);
             let mut files =
@@ -194,7 +194,7 @@ fn half_expired_files_are_rewritten_and_younger_ones_are_not() {
         opened.clock.set(at(now));
         opened.store.compact().unwrap();
         assert!(opened.counted("liststore_expired_items_dropped_total") >= 300);
-        assert!(opened.counted(TAKEN_OVER) > 40_000, "{}", opened.counted(TAKEN_OVER));
+        assert!(opened.counted(ADOPTED) > 40_000, "{}", opened.counted(ADOPTED));
         let op = operation(now, 10_000);
         let found = opened.session.get(&op, &list(0), &everything()).await.unwrap();
         assert_eq!(found, model.page(0, &op, &everything()));

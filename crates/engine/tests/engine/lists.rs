@@ -27,8 +27,8 @@ fn a_list_of_many_items_is_read_by_pages_and_searched() {
             let items = (0..1_000).map(|i| chunk * 1_000 + i).map(|i| item(START - i, &value(i), 3_600));
             opened.session.add(&op, &list(0), items.collect()).await.unwrap();
         }
-        for merged in [false, true] {
-            if merged {
+        for compacted in [false, true] {
+            if compacted {
                 opened.store.flush().unwrap();
                 opened.store.compact().unwrap();
             }

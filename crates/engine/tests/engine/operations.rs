@@ -1,4 +1,4 @@
-//! Random operations on the engine and on the model, with flushes, merges, times in which merges find no room,
+//! Random operations on the engine and on the model, with flushes, compactions, times in which compactions find no room,
 //! restarts and clock steps in between: every answer must be the model's.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::sim_disk::{Rng, SimDisk};
 const LISTS: u64 = 4;
 /// Pages that are remembered.
 const READ_MAX: usize = 64;
-/// Files that may be written while merges find no room: fewer than make the flusher wait for one.
+/// Files that may be written while compactions find no room: fewer than make the flusher wait for one.
 const FLUSHES_WITHOUT_ROOM: usize = 8;
 
 /// A page that came from memory.
@@ -41,7 +41,7 @@ struct Run {
     latest: u64,
     /// The last reads from memory.
     read: VecDeque<Read>,
-    /// How often it was flushed since merges find no room, if they do not.
+    /// How often it was flushed since compactions find no room, if they do not.
     without_room: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Run {
                 self.flushed();
             }
             1 if self.without_room.is_none() => self.opened().store.compact().unwrap(),
-            // There may be nothing to merge.
+            // There may be nothing to compact.
             1 => _ = self.opened().store.compact(),
             2 => {
                 let opened = self.opened.take().unwrap();
@@ -94,11 +94,11 @@ impl Run {
     }
 
     fn have_room(&mut self, have: bool) {
-        self.disk.fail_merges(!have);
+        self.disk.fail_compactions(!have);
         self.without_room = (!have).then_some(0);
     }
 
-    /// Files pile up where none are merged, which is not to end in waiting.
+    /// Files pile up where none are compacted, which must not end in waiting.
     fn flushed(&mut self) {
         self.without_room = self.without_room.map(|flushes| flushes + 1);
         if self.without_room.is_some_and(|flushes| flushes >= FLUSHES_WITHOUT_ROOM) {

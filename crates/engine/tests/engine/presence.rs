@@ -55,7 +55,7 @@ fn lists_with_items_are_reported_from_memory_and_files() {
         opened.store.flush().unwrap();
         assert_eq!(held(&opened), [7, 8, 20], "removed from one file by another");
         opened.store.compact().unwrap();
-        assert_eq!(held(&opened), [7, 8, 20], "merged");
+        assert_eq!(held(&opened), [7, 8, 20], "compacted");
         add(&opened, list(3)).await;
         assert_eq!(held(&opened), [3, 7, 8, 20], "there again");
         drop(opened);

@@ -23,7 +23,7 @@ async fn count(opened: &Opened, number: u64) -> usize {
     opened.session.get(&operation(START, TTL), &list(number), &newest(10)).await.unwrap().items.len()
 }
 
-/// A large file in each partition, and three small ones: too few for a merge.
+/// A large file in each partition, and three small ones: too few for a compaction.
 #[test]
 fn a_get_reads_blocks_only_of_files_with_the_list() {
     runtime().block_on(async {

@@ -114,7 +114,7 @@ fn a_compaction_without_room_blocks_no_write_and_continues_later() {
             }
             opened.store.flush().unwrap();
         }
-        disk.fail_merges(true);
+        disk.fail_compactions(true);
         opened.store.compact().unwrap_err();
         assert_eq!(opened.store.read_only(), None);
         for round in 6..9 {
@@ -125,7 +125,7 @@ fn a_compaction_without_room_blocks_no_write_and_continues_later() {
             assert_eq!(opened.store.read_only(), None);
         }
         assert_eq!(count(&opened).await, 9 * 40);
-        disk.fail_merges(false);
+        disk.fail_compactions(false);
         opened.store.compact().unwrap();
         assert_eq!(count(&opened).await, 9 * 40);
     });

@@ -56,7 +56,7 @@ async fn settled(disk: &SimDisk) {
             }
         }
     });
-    settled.await.expect("merges go on although there is nothing to be gained");
+    settled.await.expect("compactions continue although they free nothing");
 }
 
 /// About half a megabyte of one list.
@@ -91,7 +91,7 @@ fn the_bytes_of_an_emptied_list_are_freed_soon() {
     });
 }
 
-/// The mark may have come to a data file before the merge did, and the merge before the end.
+/// The mark may have come to a data file before the compaction did, and the compaction before the end.
 #[test]
 fn a_clear_mark_counts_its_hidden_items_after_a_start_too() {
     runtime().block_on(async {
@@ -99,12 +99,12 @@ fn a_clear_mark_counts_its_hidden_items_after_a_start_too() {
         let opened = open(&disk, options()).await;
         fill(&opened, &list(0)).await;
         let before = stored(&disk);
-        disk.hold_merges(true);
+        disk.hold_compactions(true);
         opened.session.remove_all(&operation(START, 600), &list(0)).await.unwrap();
         opened.session.add(&operation(START, 600), &list(0), vec![item(START, b"kept", 600)]).await.unwrap();
         opened.store.flush().unwrap();
         let killed = disk.killed();
-        disk.hold_merges(false);
+        disk.hold_compactions(false);
         drop(opened);
         let opened = open(&killed, options()).await;
         until_less_is_stored(&killed, before / 10).await;
@@ -177,7 +177,7 @@ fn a_lowered_bound_frees_hidden_items_soon_and_no_visible_ones() {
             }
         };
         tokio::time::timeout(Duration::from_secs(60), enough).await.expect("too few of 201 lists are cut");
-        // Once that is done no merge comes for these lists again.
+        // Once that is done no compaction of these lists follows.
         settled(&disk).await;
         assert!(cut_lists().await >= 170);
         assert_eq!(count(&opened, &other).await, ITEMS);

@@ -68,20 +68,20 @@ pub async fn broken_off_everywhere(
     let (mut stopped_after, mut in_the_middle) = (0, 0);
     loop {
         let disk = disk.copy();
-        disk.hold_merges(true);
+        disk.hold_compactions(true);
         let opened = open(&disk, options.clone()).await;
         disk.stop_after(stopped_after);
-        disk.hold_merges(false);
+        disk.hold_compactions(false);
         let done = opened.store.compact().is_ok();
-        let taken_over = opened.counted("liststore_compaction_taken_over_bytes_total");
+        let adopted = opened.counted("liststore_compaction_taken_over_bytes_total");
         drop(opened);
         let disk = disk.killed();
         let context = format!("{context}, stopped after {stopped_after}");
-        disk.hold_merges(true);
+        disk.hold_compactions(true);
         let opened = open(&disk, options.clone()).await;
         in_the_middle += usize::from(runs(&disk).1 > 0);
         check(&opened, model, &context).await;
-        disk.hold_merges(false);
+        disk.hold_compactions(false);
         check(&opened, model, &context).await;
         opened.store.compact().unwrap();
         check(&opened, model, &context).await;
@@ -89,7 +89,7 @@ pub async fn broken_off_everywhere(
         let problems = verify_on(&disk, std::path::Path::new("/data"), options.list_hash).unwrap().problems;
         assert!(problems.is_empty(), "{context}: {problems:?}");
         if done {
-            return (in_the_middle, taken_over);
+            return (in_the_middle, adopted);
         }
         stopped_after += every;
     }
@@ -98,7 +98,7 @@ pub async fn broken_off_everywhere(
 /// Fills a disk with several runs.
 pub async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec<(u64, Change)>>) -> (SimDisk, Model) {
     let (disk, mut model) = (SimDisk::default(), Model::default());
-    disk.hold_merges(true);
+    disk.hold_compactions(true);
     let opened = open(&disk, options.clone()).await;
     for changes in changes {
         for (list, change) in changes {
@@ -108,18 +108,18 @@ pub async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec
         opened.store.flush().unwrap();
     }
     let filled = disk.killed();
-    disk.hold_merges(false);
+    disk.hold_compactions(false);
     (filled, model)
 }
 
 /// Waits until all is one run.
 async fn until_one_run(disk: &SimDisk) {
-    let merged = tokio::time::timeout(Duration::from_secs(60), async {
+    let compacted = tokio::time::timeout(Duration::from_secs(60), async {
         while runs(disk) != (1, 0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
-    merged.await.unwrap_or_else(|_| panic!("the runs are not merged: {:?}", runs(disk)));
+    compacted.await.unwrap_or_else(|_| panic!("the runs are not compacted: {:?}", runs(disk)));
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn a_compaction_can_stop_after_any_step() {
     });
 }
 
-/// How many merges of one partition are under way, one in front of the other.
-fn merges_under_way(disk: &SimDisk) -> usize {
+/// How many compactions of one partition are under way, one in front of the other.
+fn compactions_under_way(disk: &SimDisk) -> usize {
     let manifest = String::from_utf8(disk.content(&std::path::Path::new(DIR).join("MANIFEST"))).unwrap();
     manifest.lines().filter(|line| line.starts_with("run ") && !line.ends_with(" 0")).count()
 }
@@ -163,15 +163,15 @@ fn runs_that_arrive_during_a_compaction_are_compacted_before_it_continues() {
             let apart =
                 |run: u64| (0..20).map(|n| item(START - 3 * n - run, &long(&format!("{run}-{n}")), 600)).collect();
             let (disk, mut model) = filled(&options, (0..3).map(|run| vec![(0, Change::Add(apart(run)))])).await;
-            disk.hold_merges(true);
+            disk.hold_compactions(true);
             let opened = open(&disk, options.clone()).await;
             disk.stop_after(40 + 20 * seed);
-            disk.hold_merges(false);
+            disk.hold_compactions(false);
             opened.store.compact().unwrap_err();
             drop(opened);
             let disk = disk.killed();
-            disk.hold_merges(true);
-            assert_eq!(merges_under_way(&disk), 1);
+            disk.hold_compactions(true);
+            assert_eq!(compactions_under_way(&disk), 1);
             let opened = open(&disk, options.clone()).await;
             for _ in 0..12 {
                 for (list, change) in some(4) {
@@ -182,22 +182,22 @@ fn runs_that_arrive_during_a_compaction_are_compacted_before_it_continues() {
             }
             check(&opened, &model, &format!("seed {seed}")).await;
             let filled = disk.killed();
-            disk.hold_merges(false);
+            disk.hold_compactions(false);
             drop(opened);
             for stopped_after in (0..400).step_by(9) {
                 let disk = filled.copy();
-                disk.hold_merges(true);
+                disk.hold_compactions(true);
                 let opened = open(&disk, options.clone()).await;
                 disk.stop_after(stopped_after);
-                disk.hold_merges(false);
+                disk.hold_compactions(false);
                 let done = opened.store.compact().is_ok();
                 drop(opened);
                 let (disk, context) = (disk.killed(), format!("seed {seed}, stopped after {stopped_after}"));
-                two_under_way += usize::from(merges_under_way(&disk) > 1);
-                disk.hold_merges(true);
+                two_under_way += usize::from(compactions_under_way(&disk) > 1);
+                disk.hold_compactions(true);
                 let opened = open(&disk, options.clone()).await;
                 check(&opened, &model, &context).await;
-                disk.hold_merges(false);
+                disk.hold_compactions(false);
                 opened.store.compact().unwrap();
                 check(&opened, &model, &context).await;
                 if done {
@@ -205,7 +205,7 @@ fn runs_that_arrive_during_a_compaction_are_compacted_before_it_continues() {
                 }
             }
         }
-        assert!(two_under_way > 0, "a merge was always waited for");
+        assert!(two_under_way > 0, "a compaction was always waited for");
     });
 }
 
@@ -267,31 +267,31 @@ fn items_dropped_by_an_abandoned_compaction_stay_dropped() {
         let options = options(APART, 2_000);
         let newer = vec![(0, rising(200..300)), (0, Change::RemoveValue(value(94)))];
         let (filled, mut model) = filled(&options, [vec![(0, rising(0..100))], newer].into_iter()).await;
-        // In the middle of the older run, of which the merge has dropped an item, and behind all of the newer one.
+        // In the middle of the older run, of which the compaction has dropped an item, and behind all of the newer one.
         let mut stopped = None;
         for operations in 1..60 {
             let disk = filled.copy();
-            disk.hold_merges(true);
+            disk.hold_compactions(true);
             let opened = open(&disk, options.clone()).await;
             disk.stop_after(operations);
-            disk.hold_merges(false);
+            disk.hold_compactions(false);
             opened.store.compact().ok();
             drop(opened);
             let disk = disk.killed();
-            if runs(&disk) == (2, 1) && merges_under_way(&disk) == 1 {
+            if runs(&disk) == (2, 1) && compactions_under_way(&disk) == 1 {
                 stopped = Some(disk);
                 break;
             }
         }
         let disk = stopped.unwrap();
-        disk.fail_merges(true);
+        disk.fail_compactions(true);
         let opened = open(&disk, options).await;
         carry_out(&opened.session, &operation(START, 600), 0, &rising(400..403)).await.unwrap();
         model.apply(0, &rising(400..403));
         opened.store.flush().unwrap();
         check(&opened, &model, "without room").await;
-        disk.fail_merges(false);
+        disk.fail_compactions(false);
         until_one_run(&disk).await;
-        check(&opened, &model, "merged").await;
+        check(&opened, &model, "compacted").await;
     });
 }

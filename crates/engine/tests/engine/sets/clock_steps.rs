@@ -1,4 +1,4 @@
-//! A clock that is hours ahead for a moment, while merges run.
+//! A clock that is hours ahead for a moment, while compactions run.
 
 use liststore::items::ItemStore;
 use liststore::items::embedded::Fsync;

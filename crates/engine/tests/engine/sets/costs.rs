@@ -98,7 +98,7 @@ fn a_frequently_searched_set_is_served_from_memory_and_stays_current() {
         opened.store.flush().unwrap();
         opened.store.compact().unwrap();
         assert_eq!(blocks_of(&all[..1_000]).await, 0);
-        assert_eq!(agrees("after merges").await, LONG + 1 - 50);
+        assert_eq!(agrees("after compactions").await, LONG + 1 - 50);
 
         let within = Bounds::of(Some(at(START + 1)), Some(at(START + 20)));
         let removed = session.remove(&op, &set, &Removal::Between(within)).await.unwrap();

@@ -47,7 +47,7 @@ async fn carry_out(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey,
     }
 }
 
-/// Changes sets while files are flushed and merged, until the disk stops or syncs fail; several times over.
+/// Changes sets while files are flushed and compacted, until the disk stops or syncs fail; several times over.
 async fn crash(seed: u64, power: bool) {
     let mut rng = Rng(seed);
     let identity = ALL[rng.below(4) as usize];
@@ -67,7 +67,7 @@ async fn crash(seed: u64, power: bool) {
             }
             let expected = carry_out(&model, &op(), set, &change).await;
             assert_eq!(carried_out, expected, "{change:?}");
-            opened.flush_or_merge_at_times(&mut rng, 24);
+            opened.flush_or_compact_at_times(&mut rng, 24);
         }
         drop(opened);
         disk = if power { disk.crashed(&mut rng) } else { disk.killed() };

@@ -164,7 +164,7 @@ fn entries_of_hidden_items_of_a_bounded_set_are_removed_too() {
         assert_eq!(checked(&opened.session, &op(), &set, "nothing was dropped").await.len() as u64, MEMBERS);
         bound.lock().unwrap().max_items = bounded.max_items;
         opened.store.compact().unwrap();
-        // Entries and items are merged one after the other, in any order: in the end both are gone.
+        // Entries and items are compacted one after the other, in any order: in the end both are gone.
         opened.store.compact().unwrap();
         assert_eq!(checked(&opened.session, &op(), &set, "dropped").await, ten);
         // A dropped member may be added again, older than it was.
@@ -206,7 +206,7 @@ fn removals_leave_neither_items_nor_entries() {
 #[test]
 fn entries_of_a_bounded_set_stay_as_long_as_their_items() {
     runtime().block_on(async {
-        // The set and its entries are in two partitions, of which one is merged while the bound is known.
+        // The set and its entries are in two partitions, of which one is compacted while the bound is known.
         for first_alone in [true, false] {
             let (disk, set) = (SimDisk::default(), set(0, KEYS));
             let opened = open(&disk, spacious_options()).await;

@@ -67,8 +67,8 @@ impl SimDisk {
             data_files_held: false,
             data_reads_held: false,
             data_reads: 0,
-            merges_held: false,
-            merges_fail: false,
+            compactions_held: false,
+            compactions_fail: false,
             syncs_held: false,
             locked: BTreeSet::new(),
             ..state
@@ -204,20 +204,20 @@ impl SimDisk {
         self.1.notify_all();
     }
 
-    /// How often data files were read, but for merges.
+    /// How often data files were read, except by compactions.
     pub fn data_reads(&self) -> u64 {
         self.state().data_reads
     }
 
     /// Blocks reads and creations of data files by compactions until it is released.
-    pub fn hold_merges(&self, held: bool) {
-        self.state().merges_held = held;
+    pub fn hold_compactions(&self, held: bool) {
+        self.state().compactions_held = held;
         self.1.notify_all();
     }
 
-    /// Lets merges find no room.
-    pub fn fail_merges(&self, fail: bool) {
-        self.state().merges_fail = fail;
+    /// Lets compactions find no room.
+    pub fn fail_compactions(&self, fail: bool) {
+        self.state().compactions_fail = fail;
     }
 
     /// Blocks syncs of files until the returned value is dropped.

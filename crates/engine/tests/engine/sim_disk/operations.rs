@@ -42,13 +42,13 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = self.state();
-        let merges = std::thread::current().name() == Some("items-compact");
-        while (state.data_files_held || merges && state.merges_held) && is_data_file(path) {
+        let is_compaction = std::thread::current().name() == Some("items-compact");
+        while (state.data_files_held || is_compaction && state.compactions_held) && is_data_file(path) {
             state = self.1.wait(state).unwrap();
         }
         state.need_dir(path.parent().unwrap())?;
         state.step()?;
-        if state.bytes_max.is_some_and(|max| state.used() >= max) || merges && state.merges_fail {
+        if state.bytes_max.is_some_and(|max| state.used() >= max) || is_compaction && state.compactions_fail {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let inode = state.next_inode;
@@ -133,11 +133,11 @@ impl Disk for SimDisk {
 impl DiskFile for SimFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut state = self.disk.state();
-        let merges = std::thread::current().name() == Some("items-compact");
-        while self.is_data_file && merges && state.merges_held {
+        let is_compaction = std::thread::current().name() == Some("items-compact");
+        while self.is_data_file && is_compaction && state.compactions_held {
             state = self.disk.1.wait(state).unwrap();
         }
-        if self.is_data_file && !merges {
+        if self.is_data_file && !is_compaction {
             while state.data_reads_held {
                 state = self.disk.1.wait(state).unwrap();
             }

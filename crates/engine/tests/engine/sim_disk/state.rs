@@ -71,8 +71,8 @@ pub(super) struct State {
     pub(super) data_reads_held: bool,
     /// Reads of data files, except those of compactions.
     pub(super) data_reads: u64,
-    pub(super) merges_held: bool,
-    pub(super) merges_fail: bool,
+    pub(super) compactions_held: bool,
+    pub(super) compactions_fail: bool,
     pub(super) syncs_held: bool,
     pub(super) links_fail: bool,
     pub(super) locked: BTreeSet<PathBuf>,

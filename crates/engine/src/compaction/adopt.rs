@@ -144,7 +144,7 @@ mod tests {
         Terms { inputs: &inputs, file_bytes, now: NOW, bottom }.last_item(&merge, &list(HOT)).unwrap()
     }
 
-    fn is_taken_over(newer: Held<'_>, older: Held<'_>) -> bool {
+    fn is_adopted(newer: Held<'_>, older: Held<'_>) -> bool {
         ask(&[&[newer], &[older]], None, 1, true).is_some()
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let mut values = [1_u8, 2];
         values.sort_by_key(|value| std::cmp::Reverse(ValueDigest::of(&[*value; 100])));
         let [first, second] = values;
-        let of = |newer, older| is_taken_over(hot(&[(HOT, &[(30, 9), (20, newer)])]), hot(&[(HOT, &[(20, older)])]));
+        let of = |newer, older| is_adopted(hot(&[(HOT, &[(30, 9), (20, newer)])]), hot(&[(HOT, &[(20, older)])]));
         assert!(of(first, second));
         assert!(!of(second, first));
         assert!(!of(first, first));
@@ -190,20 +190,20 @@ mod tests {
     fn a_file_with_another_list_is_not_adopted() {
         let older = hot(&[(HOT, &[(10, 1)])]);
         let items: &[Item] = &[(30, 1)];
-        assert!(is_taken_over(hot(&[(HOT, items)]), older));
-        assert!(!is_taken_over(hot(&[(b"a", items), (HOT, items)]), older));
-        assert!(!is_taken_over(hot(&[(HOT, items), (b"longer", items)]), older));
+        assert!(is_adopted(hot(&[(HOT, items)]), older));
+        assert!(!is_adopted(hot(&[(b"a", items), (HOT, items)]), older));
+        assert!(!is_adopted(hot(&[(HOT, items), (b"longer", items)]), older));
         // With the same hash.
-        assert!(!is_taken_over(hot(&[(HOT, items), (b"hou", items)]), older));
+        assert!(!is_adopted(hot(&[(HOT, items), (b"hou", items)]), older));
     }
 
     #[test]
     fn a_small_file_or_one_with_dead_items_is_rewritten() {
         let older = hot(&[(HOT, &[(10, 1)])]);
         let newer = hot(&[(HOT, &[(30, 1), (20, 1)])]);
-        assert!(is_taken_over(newer, older));
-        assert!(!is_taken_over(Held { deleted: true, ..newer }, older));
-        assert!(!is_taken_over(Held { cleared: true, ..newer }, older));
+        assert!(is_adopted(newer, older));
+        assert!(!is_adopted(Held { deleted: true, ..newer }, older));
+        assert!(!is_adopted(Held { cleared: true, ..newer }, older));
         let expired = [Held { expires_at: NOW, ..newer }];
         assert_eq!(ask(&[&expired], None, 1, true), None);
         assert_eq!(ask(&[&expired], None, 1, false), last(20, 1), "it may hide something older");

@@ -63,6 +63,6 @@ fn flushes_and_compactions_give_way_to_other_threads() {
         assert!(flushes >= (round + 1) * TIMES_MIN, "{flushes} times");
     }
     opened.store.compact().unwrap();
-    let merges = opened.counted("liststore_compaction_gave_way_total");
-    assert!(merges >= TIMES_MIN, "{merges} times");
+    let pauses = opened.counted("liststore_compaction_gave_way_total");
+    assert!(pauses >= TIMES_MIN, "{pauses} times");
 }
