@@ -173,10 +173,10 @@ struct Found {
     in_use: bool,
 }
 
-fn look(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<Found>, DataDirError> {
+fn peek(disk: &dyn Disk, dir: &Path, part: Part) -> Result<Option<Found>, DataDirError> {
     let found = match part {
-        Part::Items => embedded::look(disk, dir)?,
-        Part::Metadata => metadata::embedded::look(dir)?,
+        Part::Items => embedded::peek(disk, dir)?,
+        Part::Metadata => metadata::embedded::peek(dir)?,
     };
     Ok(found.map(|(store, in_use)| Found { part, store, in_use }))
 }
@@ -268,7 +268,7 @@ fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<(), DataDirError> {
 fn from_parts(disk: &dyn Disk, dir: &Path, wanted: &[Part], new_id: StoreId) -> Result<Contents, DataDirError> {
     let mut found = Vec::new();
     for part in wanted {
-        found.extend(look(disk, dir, *part)?);
+        found.extend(peek(disk, dir, *part)?);
     }
     let missing = wanted.iter().find(|part| found.iter().all(|found| found.part != **part));
     let Some((id, first)) = found.iter().find_map(|found| Some((found.store?, found.part))) else {

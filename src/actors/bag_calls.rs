@@ -10,7 +10,7 @@ use super::routing::Admission;
 use super::turns::Turn;
 use super::work::{WantedTurns, WorkTerms};
 use crate::domain::{FeatureKey, Item, ListKey, ListKeyRef, Token, Ttl};
-use crate::items::{BagEntries, BagPage, BagSwap, BagSwaps, EntityPlace, ReadBag, SwapId, SwapLook, SwapPage, Swapped};
+use crate::items::{BagEntries, BagPage, BagSwap, BagSwaps, EntityPlace, ReadBag, SwapId, SwapPage, SwapScan, Swapped};
 
 impl ListPool {
     /// The visible bag, or the fact that there is none, if the store has it in memory. Runs on this thread.
@@ -126,13 +126,13 @@ impl ListPool {
         self.inner.abilities.bag_swaps
     }
 
-    /// Swaps of bags whose entries may not be written: a part of a look at them.
-    pub async fn unfinished_swaps(&self, look: SwapLook, deadline: Instant) -> Result<SwapPage, ListError> {
-        // Each look runs in another actor.
-        let token = Token::of_bytes(&look.number.to_be_bytes());
+    /// Swaps of bags whose entries may not be written: a part of a scan of them.
+    pub async fn unfinished_swaps(&self, scan: SwapScan, deadline: Instant) -> Result<SwapPage, ListError> {
+        // Each scan runs in another actor.
+        let token = Token::of_bytes(&scan.number.to_be_bytes());
         self.deliver(token, WorkTerms::of_read(Ttl::ENDLESS, deadline), async move |session, op| {
             match session.swap_journal() {
-                Some(journal) => journal.unfinished_swaps(op, look).await,
+                Some(journal) => journal.unfinished_swaps(op, scan).await,
                 None => Ok(SwapPage::default()),
             }
         })

@@ -75,7 +75,7 @@ impl MetadataState {
         let key = self.store.change_key(change, ChangeContext { by, at: self.clock.now() }).await?;
         self.ring.publish_change(key.clone());
         if let Some(stored) = &self.stored {
-            stored.look();
+            stored.schedule_write();
         }
         // The revision has advanced, and the catalog follows by reading.
         self.refresher.read_news();

@@ -33,7 +33,7 @@ use crate::domain::{AheadMax, Clock, ListKey, Retention, Timestamp, Token, Value
 use crate::items::{Erased, ItemSession, ItemStore, OpContext, PermitCounts, StoreError};
 
 /// The maximum of concurrent questions about many lists at once.
-const LOOKS_MAX: usize = 4;
+const PRESENCE_CHECKS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions {
@@ -79,7 +79,7 @@ impl ListPool {
             metrics,
             waiting: AtomicUsize::new(0),
             held: Arc::default(),
-            looks: Arc::new(Semaphore::new(LOOKS_MAX)),
+            presence_checks: Arc::new(Semaphore::new(PRESENCE_CHECKS_MAX)),
             draining: AtomicBool::new(false),
             resizing: Resizing::default(),
         });
@@ -173,21 +173,21 @@ impl ListPool {
     /// find out.
     pub async fn held(&self, lists: Vec<ListKey>, deadline: Instant) -> Result<Option<Vec<bool>>, ListError> {
         let Some(erasure) = self.inner.abilities.erasure.clone() else { return Ok(None) };
-        let looks = Arc::clone(&self.inner.looks);
-        let looking = async move {
-            let place = looks.acquire_owned().await.map_err(|_| ListError::Draining)?;
+        let presence_checks = Arc::clone(&self.inner.presence_checks);
+        let checking = async move {
+            let place = presence_checks.acquire_owned().await.map_err(|_| ListError::Draining)?;
             let held = tokio::task::spawn_blocking(move || {
                 // Until the thread is free, even if the caller has left.
                 let _place = place;
                 erasure.held(&lists, deadline)
             });
             Ok::<_, ListError>(held.await.unwrap_or_else(|_| {
-                let reason = "the look at several lists was interrupted".to_owned();
+                let reason = "the check of several lists was interrupted".to_owned();
                 Err(StoreError::Internal { reason, outcome_unknown: false })
             })?)
         };
         let late = |_| Err(ListError::DeadlineExceeded { outcome_unknown: false });
-        timeout_at(deadline, looking).await.unwrap_or_else(late)
+        timeout_at(deadline, checking).await.unwrap_or_else(late)
     }
 
     /// Frees the bytes of removed items in the item store, if it can. Blocks.
@@ -229,7 +229,7 @@ impl ListPool {
         match timeout_at(deadline, replied).await {
             Ok(Ok(result)) => result,
             Ok(Err(_unanswered)) => {
-                slot.look();
+                slot.notify_supervisor();
                 Err(ListError::Panicked { outcome_unknown: true })
             }
             Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown: true }),
@@ -289,7 +289,7 @@ impl ListPool {
             Ok(Ok(result)) => result,
             Ok(Err(MailboxError::Closed | MailboxError::Timeout)) => {
                 // The operation's future panicked. The actor itself may continue.
-                slot.look();
+                slot.notify_supervisor();
                 Err(ListError::Panicked { outcome_unknown })
             }
             Err(_) => Err(ListError::DeadlineExceeded { outcome_unknown }),
@@ -321,7 +321,7 @@ impl ListPool {
         let place = self.place(seat, deadline).await?;
         let slot = Arc::clone(&seat.slot);
         let Some(address) = slot.address() else {
-            slot.look();
+            slot.notify_supervisor();
             return Err(ListError::NoSession { reason: reason_of(&slot.state()) });
         };
         Ok((slot, address, WorkPermit::new(place, share, routing, counted, Arc::clone(&self.inner.held))))

@@ -343,13 +343,13 @@ impl MetadataHandle {
             let permits = Arc::clone(&self.permits);
             let permit = permits.acquire_owned().await.map_err(|_| away("the server is stopping"))?;
             let Some(address) = self.slot.address() else {
-                self.slot.look();
+                self.slot.notify_supervisor();
                 return Err(away(RESTARTING));
             };
             match address.send(message(permit)).await {
                 Ok(result) => result,
                 Err(MailboxError::Closed | MailboxError::Timeout) => {
-                    self.slot.look();
+                    self.slot.notify_supervisor();
                     if outcome_unknown {
                         // The change may have been made, and was not published.
                         self.refresher.read_everything();

@@ -60,7 +60,7 @@ impl MetadataState {
             self.refresher.read_everything();
         }
         if let Some(stored) = &self.stored {
-            stored.look();
+            stored.schedule_write();
         }
     }
 
@@ -115,7 +115,7 @@ impl MetadataState {
         self.set_unavailable(result.as_ref().err().map(|error| error.reason()));
         if let Some(stored) = &self.stored {
             match &result {
-                Ok(()) => stored.look(),
+                Ok(()) => stored.schedule_write(),
                 // A server that has run before the outage would also continue with its catalog.
                 Err(_) => stored.stand_in(&self.catalog, &self.ring, self.clock.now()).await,
             }

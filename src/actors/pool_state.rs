@@ -29,7 +29,7 @@ pub(super) struct PoolState {
     pub waiting: AtomicUsize,
     pub held: Arc<HoldTime>,
     /// For questions about many lists at once: each takes a thread that may wait for the disk.
-    pub looks: Arc<Semaphore>,
+    pub presence_checks: Arc<Semaphore>,
     pub draining: AtomicBool,
     pub resizing: Resizing,
 }

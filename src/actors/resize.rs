@@ -28,7 +28,7 @@ const OPENING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long operations of the previous routing may take until the log reports them.
 const SETTLING_PATIENCE: Duration = Duration::from_secs(60);
 /// How often a change checks whether the pool is stopping.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Changes that may wait for the one in progress.
 const WAITING_MAX: usize = 8;
 
@@ -151,7 +151,7 @@ impl PoolState {
     async fn settle(&self, routing: &Routing) -> Result<(), ListError> {
         let began = Instant::now();
         let mut is_reported = false;
-        while !routing.before_ended(Instant::now() + LOOK_INTERVAL).await {
+        while !routing.before_ended(Instant::now() + CHECK_INTERVAL).await {
             if self.is_draining() {
                 return Err(ListError::Draining);
             }
@@ -169,8 +169,8 @@ impl PoolState {
     /// Waits until a new actor lives.
     async fn live(&self, slot: &ActorSlot<ListActor>, until: Instant) -> Result<(), ListError> {
         loop {
-            let look = until.min(Instant::now() + LOOK_INTERVAL);
-            if timeout_at(look, slot.live()).await.is_ok() {
+            let until_check = until.min(Instant::now() + CHECK_INTERVAL);
+            if timeout_at(until_check, slot.live()).await.is_ok() {
                 return Ok(());
             }
             if self.is_draining() {

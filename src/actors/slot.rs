@@ -13,7 +13,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 
 /// How often a supervisor checks that its actor lives, in addition to notifications.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 /// An arbiter that does not stop within this time is abandoned.
@@ -141,7 +141,7 @@ impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
     }
 
     /// Notifies the supervisor that its actor may be dead.
-    pub fn look(&self) {
+    pub fn notify_supervisor(&self) {
         self.wake.notify_one();
     }
 
@@ -214,7 +214,7 @@ impl<A: Actor<Context = Context<A>>> ActorSlot<A> {
 
     async fn died(&self) {
         while self.address().is_some() {
-            let _ = tokio::time::timeout(LOOK_INTERVAL, self.wake.notified()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, self.wake.notified()).await;
         }
     }
 }

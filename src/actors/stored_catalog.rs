@@ -46,7 +46,7 @@ impl StoredCatalog {
     }
 
     /// Schedules a write of the file.
-    pub fn look(&self) {
+    pub fn schedule_write(&self) {
         self.wake.notify_one();
     }
 

@@ -23,7 +23,7 @@ use crate::tls_files::{self, FileProblem, TlsFiles};
 /// The interval between checks of a certificate on an open connection, because it may have expired.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The smallest interval in which a connection compares its verifier with the current one.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How clients' certificates are checked.
 #[derive(Debug, Clone)]
@@ -171,7 +171,7 @@ struct Checked {
     by: Verifier,
     at: Instant,
     /// When the verifier was last compared with the current one.
-    looked_at: Instant,
+    checked_at: Instant,
     holds: bool,
 }
 
@@ -181,7 +181,7 @@ impl ShownCertificate {
         let chain: Vec<_> = chain.iter().map(|part| part.clone().into_owned()).collect();
         let by = clients.current().verifier;
         let now = Instant::now();
-        let checked = Checked { holds: holds(&chain, &by), by, at: now, looked_at: now };
+        let checked = Checked { holds: holds(&chain, &by), by, at: now, checked_at: now };
         Some(Self { certificate, chain, clients: Arc::clone(clients), checked: Mutex::new(checked) })
     }
 
@@ -198,13 +198,13 @@ impl ShownCertificate {
     fn holds_at(&self, now: Instant) -> bool {
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         // All connections share the files, so a connection checks them only at an interval.
-        if now.saturating_duration_since(checked.looked_at) < LOOK_INTERVAL {
+        if now.saturating_duration_since(checked.checked_at) < RECHECK_INTERVAL {
             return checked.holds;
         }
-        checked.looked_at = now;
+        checked.checked_at = now;
         let by = self.clients.current().verifier;
         if !Arc::ptr_eq(&checked.by, &by) || now.saturating_duration_since(checked.at) >= CHECK_INTERVAL {
-            *checked = Checked { holds: holds(&self.chain, &by), by, at: now, looked_at: now };
+            *checked = Checked { holds: holds(&self.chain, &by), by, at: now, checked_at: now };
         }
         checked.holds
     }

@@ -19,7 +19,7 @@ use crate::items::cql::{
 
 /// How long the start waits for a cluster to report its properties. The server starts without an answer, and readiness
 /// waits for the cluster.
-const FITNESS_LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+const FITNESS_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn open(
     settings: &ItemsSettings,
@@ -30,7 +30,7 @@ pub(super) async fn open(
         .map_err(|error| StartError::Items(error.to_string()))?;
     // Sessions open later and report temporary problems, including a schema that needs a migration. Only permanent
     // problems stop the start: a foreign schema, or settings that do not fit the cluster.
-    match tokio::time::timeout(FITNESS_LOOK_TIMEOUT, store.fitness()).await {
+    match tokio::time::timeout(FITNESS_CHECK_TIMEOUT, store.fitness()).await {
         Ok(Ok(cql::Fitness::Unfit(why))) => Err(StartError::Items(why)),
         _ => Ok(Arc::new(store)),
     }

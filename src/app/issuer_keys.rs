@@ -22,7 +22,7 @@ const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// Room for a hundred RSA keys with their certificates.
 const BYTES_MAX: usize = 1 << 20;
 /// The interval between checks of a file, which cost almost nothing.
-const FILE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The delays between failed readings. Each delay is twice the previous one.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -118,7 +118,7 @@ impl KeyReader {
                     self.publish(keys);
                     (retry_delay, problem) = (RETRY_DELAYS.0, None);
                     holds_until = Some(began + self.times.age_max);
-                    if is_file { FILE_LOOK_INTERVAL } else { self.times.refresh }
+                    if is_file { FILE_CHECK_INTERVAL } else { self.times.refresh }
                 }
                 Err(reason) => {
                     if problem.as_ref() != Some(&reason) {
@@ -127,7 +127,7 @@ impl KeyReader {
                     }
                     self.gauges.unavailable.set(1);
                     let delay = retry_delay;
-                    retry_delay = (retry_delay * 2).min(if is_file { FILE_LOOK_INTERVAL } else { RETRY_DELAYS.1 });
+                    retry_delay = (retry_delay * 2).min(if is_file { FILE_CHECK_INTERVAL } else { RETRY_DELAYS.1 });
                     delay
                 }
             };

@@ -141,7 +141,7 @@ fn nothing_there(line: &str, plan: Option<&Plan>) -> Option<String> {
 fn embedded_items(settings: &Settings, plan: Option<&Plan>) -> Result<String, StartError> {
     let failed = |error: embedded::OpenError| StartError::Items(error.to_string());
     let embedded = &settings.items.embedded;
-    let found = embedded::look(&RealDisk, &embedded.dir).map_err(failed)?;
+    let found = embedded::peek(&RealDisk, &embedded.dir).map_err(failed)?;
     let line = format!("embedded store in {}, fsync {}", embedded.dir.display(), embedded.fsync);
     if found.is_none() {
         return nothing_there(&line, plan).ok_or_else(|| StartError::Items(NOT_TO_BE_BEGUN.to_owned()));

@@ -61,7 +61,7 @@ use without_cql as cql;
 use without_postgres as postgres;
 
 /// How often the start checks whether everything is ready.
-const READY_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+const READY_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// How long a stopping server continues to serve. Each answer asks its caller to leave.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// How long the actors may take to finish after the last request.
@@ -413,7 +413,7 @@ async fn announce(
     on_ready: impl FnOnce(Ready),
 ) {
     while !(api::is_ready(&lists, &metadata)) {
-        tokio::time::sleep(READY_LOOK_INTERVAL).await;
+        tokio::time::sleep(READY_CHECK_INTERVAL).await;
     }
     // The keys are loaded at this point.
     let has_features = metadata.catalog().snapshot().is_some_and(|snapshot| !snapshot.is_empty());

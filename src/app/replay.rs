@@ -11,7 +11,7 @@ use std::time::Duration;
 use liststore_contract::operations::list_audit::Audited;
 use tokio::time::{Instant, sleep};
 
-use super::{READY_LOOK_INTERVAL, StartError};
+use super::{READY_CHECK_INTERVAL, StartError};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::api::{self, ApiState};
 use crate::service::Repeated;
@@ -67,7 +67,7 @@ pub(super) async fn await_ready(lists: &ListPool, metadata: &MetadataHandle) -> 
         if Instant::now() > give_up {
             return false;
         }
-        sleep(READY_LOOK_INTERVAL).await;
+        sleep(READY_CHECK_INTERVAL).await;
     }
     true
 }

@@ -12,7 +12,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::{Instant, sleep};
 
 use super::entries::entry_changes;
-use super::finish::{Finished, LOOK_INTERVAL, finish_index, index_of, stored_bags};
+use super::finish::{CHECK_INTERVAL, Finished, finish_index, index_of, stored_bags};
 use super::hold::{Held, Lost};
 use super::insist::insist;
 use super::jobs::Jobs;
@@ -259,7 +259,7 @@ pub(super) async fn wait_for_others(held: &mut Held<'_>, jobs: &Jobs, Settle(tim
     let began = Instant::now();
     let has_begun = held.job.progress.place.is_some() || held.job.progress.lists > 0;
     while jobs.metadata.is_shared() && !has_begun && began.elapsed() < time {
-        sleep(LOOK_INTERVAL).await;
+        sleep(CHECK_INTERVAL).await;
         held.save_if_due().await?;
     }
     Ok(())
@@ -292,7 +292,7 @@ pub(super) async fn wait_for_catalog(held: &mut Held<'_>, jobs: &Jobs, since: In
     jobs.metadata.read_news();
     held.problem(Some("this server has not loaded the index yet".to_owned())).await?;
     held.make_way(since).await?;
-    sleep(LOOK_INTERVAL).await;
+    sleep(CHECK_INTERVAL).await;
     Ok(())
 }
 

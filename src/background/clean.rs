@@ -237,14 +237,14 @@ async fn entries_of(
         let read = async |deadline| Ok(lists.get(list, Ttl::ENDLESS, range, deadline).await?.0);
         let ItemPage { items, more } = insist(held, read).await?;
         let Some(last) = items.last().map(Item::key) else { return Ok(()) };
-        let look = async |_deadline| {
-            let looked = items.iter().map(async |entry| match entity_of(&entry.value) {
+        let check = async |_deadline| {
+            let checked = items.iter().map(async |entry| match entity_of(&entry.value) {
                 Some(entity) => repairer.entry(list, entry.timestamp, &entity).await,
                 None => Ok(false),
             });
-            join_all(looked).await.into_iter().collect::<Result<Vec<bool>, ListError>>()
+            join_all(checked).await.into_iter().collect::<Result<Vec<bool>, ListError>>()
         };
-        let removed = insist(held, look).await?;
+        let removed = insist(held, check).await?;
         let gone = removed.iter().filter(|removed| **removed).count();
         held.job.progress.removed += gone as u64;
         held.job.progress.entries[index] += (items.len() - gone) as u64;

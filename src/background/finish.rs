@@ -11,7 +11,7 @@ use crate::metadata::jobs::{JobState, Target};
 use crate::metadata::{Change, MetadataError};
 
 /// How long a job waits before it reads definitions again.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The outcome of finishing an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) async fn finish_index(
         held.job = before;
         tracing::debug!(job = %held.job.id, why, "cannot mark the index ready");
         held.problem(Some(why)).await?;
-        sleep(LOOK_INTERVAL).await;
+        sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn stored_bags(held: &mut Held<'_>, jobs: &Jobs) -> Result<Opti
             Err(error) => {
                 tracing::debug!(job = %held.job.id, %error, "cannot read the definitions");
                 held.save_if_due().await?;
-                sleep(LOOK_INTERVAL).await;
+                sleep(CHECK_INTERVAL).await;
             }
         }
     }

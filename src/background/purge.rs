@@ -20,7 +20,7 @@ const PART_ENTITIES: usize = 100;
 /// Lists that are cleared at once.
 const CLEARED_AT_ONCE: usize = 8;
 /// The interval of progress reports while the item store erases.
-const ERASE_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const ERASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Goes on with a purge to its end.
 pub(super) async fn purge(held: &mut Held<'_>, jobs: &Jobs, lists: &ListPool) -> Result<(), Lost> {
@@ -118,7 +118,7 @@ async fn erase(held: &mut Held<'_>, lists: &ListPool) -> Result<Erased, Lost> {
         let erased = loop {
             tokio::select! {
                 erased = &mut erasing => break erased,
-                () = sleep(ERASE_LOOK_INTERVAL) => held.save_if_due().await?,
+                () = sleep(ERASE_CHECK_INTERVAL) => held.save_if_due().await?,
             }
         };
         match erased {

@@ -15,7 +15,7 @@ use crate::items::BagSwaps;
 pub type Answered = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The interval between checks for callers.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// More answered requests a second than this mean that there are callers. Probes, scrapes and watchers of a job send
 /// fewer.
 const FEW: f64 = 100.0;
@@ -63,13 +63,13 @@ impl Tempo {
         let now = Instant::now();
         let seen = (answered(), now);
         // Two checks are necessary to detect callers.
-        Self { answered, steps, seen, callers_until: now + LOOK_INTERVAL }
+        Self { answered, steps, seen, callers_until: now + CHECK_INTERVAL }
     }
 
     fn has_callers(&mut self) -> bool {
         let (count, at) = self.seen;
         let passed = at.elapsed();
-        if passed >= LOOK_INTERVAL {
+        if passed >= CHECK_INTERVAL {
             self.seen = ((self.answered)(), Instant::now());
             if self.seen.0.saturating_sub(count) as f64 > FEW * passed.as_secs_f64() {
                 self.callers_until = Instant::now() + CALM;
@@ -130,13 +130,13 @@ mod tests {
         assert_eq!(tempo.step(None), steps.with_callers, "it is not known yet");
         // A watcher polls.
         for _ in 0..10 {
-            tokio::time::advance(LOOK_INTERVAL).await;
+            tokio::time::advance(CHECK_INTERVAL).await;
             count.fetch_add(5, Ordering::Relaxed);
             assert_eq!(tempo.step(None), steps.without_callers);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, Duration::ZERO);
         }
         for _ in 0..10 {
-            tokio::time::advance(LOOK_INTERVAL).await;
+            tokio::time::advance(CHECK_INTERVAL).await;
             count.fetch_add(500, Ordering::Relaxed);
             assert_eq!(tempo.step(None), steps.with_callers);
             assert_eq!(rest(&mut tempo, Duration::from_millis(1)).await, steps.pause * Duration::from_millis(1));
@@ -154,7 +154,7 @@ mod tests {
     async fn a_configured_pace_is_kept_next_to_callers() {
         let (mut tempo, count) = tempo(TOGETHER);
         for (pace, step) in [(1, 1), (20, 20), (1_000, STEP_OF_PACE)] {
-            tokio::time::advance(LOOK_INTERVAL).await;
+            tokio::time::advance(CHECK_INTERVAL).await;
             count.fetch_add(1_000, Ordering::Relaxed);
             let pace = NonZeroU32::new(pace);
             assert_eq!(tempo.step(pace), step);

@@ -24,13 +24,14 @@ use crate::metadata::jobs::{Job, JobState, TaskKind};
 
 /// The interval between checks for jobs that other servers left or created. With [`LEASE`] it determines how soon
 /// another server continues the work of a dead one.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// As in docs/reference/api.md. The next check sees the last state of a dead server's job, and the first one after the
 /// lease adopts it.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(
-    LOOK_INTERVAL.as_secs() + LEASE.as_secs().next_multiple_of(LOOK_INTERVAL.as_secs()) <= TAKEN_OVER_WITHIN.as_secs()
+    CHECK_INTERVAL.as_secs() + LEASE.as_secs().next_multiple_of(CHECK_INTERVAL.as_secs())
+        <= TAKEN_OVER_WITHIN.as_secs()
 );
 
 /// The dependencies of a job. Cheap to clone.
@@ -62,7 +63,7 @@ impl Worker {
         let news = Arc::clone(&self.tools.jobs.news);
         let mut working = JoinSet::new();
         loop {
-            match self.look().await {
+            match self.find_jobs().await {
                 Ok(chosen) => {
                     for (job, lane) in chosen {
                         working.spawn_local(work_on(self.tools.clone(), job, lane));
@@ -74,12 +75,12 @@ impl Worker {
             tokio::select! {
                 Some(_ended) = working.join_next() => {}
                 () = news.notified() => {}
-                () = sleep(LOOK_INTERVAL) => {}
+                () = sleep(CHECK_INTERVAL) => {}
             }
         }
     }
 
-    async fn look(&mut self) -> Result<Vec<(Job, OwnedSemaphorePermit)>, MetadataError> {
+    async fn find_jobs(&mut self) -> Result<Vec<(Job, OwnedSemaphorePermit)>, MetadataError> {
         let jobs = &self.tools.jobs;
         let mut all = jobs.all().await?;
         if make_jobs(jobs, &all).await? {

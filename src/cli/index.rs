@@ -23,7 +23,7 @@ use crate::domain::index::Pointer;
 use crate::wire::{Index, IndexState};
 
 /// The interval between checks of an index that the user waits for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{spinner} {pos} bags  {msg}";
 const HEADER: [&str; 5] = ["NAME", "PROPERTIES", "ORDER BY", "STATE", "CREATED AT"];
 
@@ -238,6 +238,6 @@ async fn follow(client: &Client, index: &Named, format: Format) -> Result<(), Fa
             bar.finish_and_clear();
             return show_index(&response, format);
         }
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

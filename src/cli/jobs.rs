@@ -19,7 +19,7 @@ use crate::wire::Job;
 use crate::wire::parameters::PAGE_SIZE;
 
 /// The interval between checks of a job that the user waits for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const BAR: &str = "{bar:30} {pos}/{len}  {msg}";
 
 /// Show, pause, resume and cancel background jobs
@@ -269,7 +269,7 @@ async fn ended(client: &Client, id: &str) -> Result<Response, Failure> {
                 bar.finish_and_clear();
                 return Ok(response);
             }
-            _ => tokio::time::sleep(LOOK_INTERVAL).await,
+            _ => tokio::time::sleep(CHECK_INTERVAL).await,
         }
     }
 }

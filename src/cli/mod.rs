@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn help_fits_a_terminal() {
         const COLUMNS: usize = 80;
-        fn look(command: &mut clap::Command, path: &str, wide: &mut Vec<String>) {
+        fn visit(command: &mut clap::Command, path: &str, wide: &mut Vec<String>) {
             let path = format!("{path} {}", command.get_name());
             let taught = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let page = command.render_long_help().to_string();
@@ -273,24 +273,24 @@ mod tests {
             let lines = page.lines().filter(|line| !line.starts_with("Usage:")).chain(taught.lines());
             wide.extend(lines.filter(|line| line.chars().count() > COLUMNS).map(|line| format!("{path}: {line}")));
             for subcommand in command.get_subcommands_mut().filter(|c| c.get_name() != "help") {
-                look(subcommand, &path, wide);
+                visit(subcommand, &path, wide);
             }
         }
         let (mut command, mut wide) = (commands().term_width(COLUMNS), Vec::new());
         command.build();
-        look(&mut command, "", &mut wide);
+        visit(&mut command, "", &mut wide);
         assert!(wide.is_empty(), "{}", wide.join("\n"));
     }
 
     #[test]
     fn every_command_has_an_example() {
-        fn look(command: &clap::Command, path: &str) {
+        fn visit(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Example") && help.contains("liststore "), "{path}");
-            command.get_subcommands().filter(|c| c.get_name() != "help").for_each(|c| look(c, &path));
+            command.get_subcommands().filter(|c| c.get_name() != "help").for_each(|c| visit(c, &path));
         }
-        look(&CommandLine::command(), "");
+        visit(&CommandLine::command(), "");
     }
 
     /// Programs must be able to read every printed result, always with `--output json`.
@@ -302,7 +302,7 @@ mod tests {
             ("liststore completions", "what it prints is a script for a shell"),
             ("liststore man", "it writes files"),
         ];
-        fn look(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+        fn visit(command: &clap::Command, path: &str, without: &mut Vec<String>) {
             let path = format!("{path}{}{}", if path.is_empty() { "" } else { " " }, command.get_name());
             let mut subcommands = command.get_subcommands().filter(|c| c.get_name() != "help").peekable();
             if subcommands.peek().is_none() {
@@ -313,10 +313,10 @@ mod tests {
                 without.extend((!command.get_arguments().any(is_format)).then_some(path));
                 return;
             }
-            subcommands.for_each(|subcommand| look(subcommand, &path, without));
+            subcommands.for_each(|subcommand| visit(subcommand, &path, without));
         }
         let mut without = Vec::new();
-        look(&CommandLine::command(), "", &mut without);
+        visit(&CommandLine::command(), "", &mut without);
         assert_eq!(without, EXCEPTIONS.map(|(path, _)| path), "commands that do not, and those that need not");
     }
 }

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// How long a wait for bytes takes until it looks whether it must end.
-const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The reader ends when it next needs bytes. By then, all rows of the bytes before are in the buffer.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Stop {
     pub fn await_bytes(&self, source: impl AsFd) -> io::Result<()> {
         loop {
             self.go_on()?;
-            match poll(&mut [PollFd::new(&source, PollFlags::IN)], Some(&LOOK_INTERVAL)) {
+            match poll(&mut [PollFd::new(&source, PollFlags::IN)], Some(&CHECK_INTERVAL)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(error.into()),

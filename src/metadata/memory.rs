@@ -7,7 +7,7 @@ use super::jobs::Job;
 use super::keys::change::KeyTransition;
 use super::keys::erasures::ErasureEntry;
 use super::keys::server_changes::ServerChangeEntry;
-use super::keys::{AUDIT_LOOKED_AT_MAX, AuditEntry, AuditFilter, AuditPage};
+use super::keys::{AUDIT_SCANNED_MAX, AuditEntry, AuditFilter, AuditPage};
 use super::local::{Journal, LocalStore, State};
 use super::{HistoryEntry, MetadataError, Page};
 use crate::domain::{FeatureId, JobId, KeyId, Limit, Revision, Timestamp};
@@ -82,12 +82,12 @@ impl Journal for MemoryJournal {
     ) -> Result<AuditPage, MetadataError> {
         let older = |before| self.audit.partition_point(|entry| entry.revision() < before);
         let end = before.map_or(self.audit.len(), older);
-        let begin = end.saturating_sub(AUDIT_LOOKED_AT_MAX);
-        let looked_at = self.audit.get(begin..end).unwrap_or_default();
-        let mut matches = looked_at.iter().rev().filter(|entry| filter.matches(entry));
+        let begin = end.saturating_sub(AUDIT_SCANNED_MAX);
+        let scanned = self.audit.get(begin..end).unwrap_or_default();
+        let mut matches = scanned.iter().rev().filter(|entry| filter.matches(entry));
         let entries: Vec<_> = matches.by_ref().take(page_size.get()).cloned().collect();
-        let looked_at_from = looked_at.first().filter(|_| begin > 0).map(AuditEntry::revision);
-        Ok(AuditPage::of(Page { entries, more: matches.next().is_some() }, looked_at_from))
+        let scanned_from = scanned.first().filter(|_| begin > 0).map(AuditEntry::revision);
+        Ok(AuditPage::of(Page { entries, more: matches.next().is_some() }, scanned_from))
     }
 
     fn history(
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_page_of_the_audit_trail_reads_a_bounded_number_of_entries() {
         let mut journal = MemoryJournal::default();
-        let entries = 2 * AUDIT_LOOKED_AT_MAX as u64 + 1;
+        let entries = 2 * AUDIT_SCANNED_MAX as u64 + 1;
         for revision in 1..=entries {
             let target = format!("entity:user/u-{revision}");
             let erasure = Erasure { action: ErasureAction::EraseEntity, target, details: json!({}) };
@@ -165,9 +165,9 @@ mod tests {
         let page = |before| journal.audit(&oldest, before, Limit::of_page(1).unwrap()).unwrap();
         for before in [None, Some(Revision(entries + 1))] {
             let first = page(before);
-            assert_eq!((first.entries.len(), first.next), (0, Some(Revision(AUDIT_LOOKED_AT_MAX as u64 + 2))));
+            assert_eq!((first.entries.len(), first.next), (0, Some(Revision(AUDIT_SCANNED_MAX as u64 + 2))));
         }
-        let second = page(Some(Revision(AUDIT_LOOKED_AT_MAX as u64 + 2)));
+        let second = page(Some(Revision(AUDIT_SCANNED_MAX as u64 + 2)));
         assert_eq!((second.entries.len(), second.next), (0, Some(Revision(2))));
         let last = page(second.next);
         assert_eq!((last.entries.len(), last.next), (1, None));

@@ -19,7 +19,7 @@ use crate::items::{Bounds, Range};
 use crate::metadata::catalog::{CatalogVersion, Snapshot};
 
 /// Lists in one question to the item store.
-const LOOKED_AT_ONCE: usize = 8_192;
+const CHECKED_AT_ONCE: usize = 8_192;
 /// Lists that are read for a page.
 const READS_MAX: usize = 1_000;
 /// Lists that are read at once.
@@ -48,8 +48,8 @@ impl Service {
         })?;
         let mut candidates = candidates(&snapshot, caller, entity);
         candidates.retain(|version| after.as_deref().is_none_or(|after| version.feature_key.as_str() > after));
-        let is_more = candidates.len() > LOOKED_AT_ONCE;
-        candidates.truncate(LOOKED_AT_ONCE);
+        let is_more = candidates.len() > CHECKED_AT_ONCE;
+        candidates.truncate(CHECKED_AT_ONCE);
         let Some(mut last) = candidates.last().map(|version| &version.feature_key) else {
             return Ok((Vec::new(), None));
         };

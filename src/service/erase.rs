@@ -29,7 +29,7 @@ const ERASE_TIMEOUT: Duration = Duration::from_secs(50);
 /// Lists that are cleared concurrently. Few enough that the call does not use up the permits of an actor.
 const CLEARED_AT_ONCE: usize = 16;
 /// Lists in one question to the item store.
-const LOOKED_AT_ONCE: usize = 8_192;
+const CHECKED_AT_ONCE: usize = 8_192;
 /// The maximum of lists that the audit trail names as not cleared. It also has their number.
 const NAMED_FAILURES_MAX: usize = 100;
 
@@ -112,11 +112,11 @@ impl Service {
         let mut possible = versions.into_iter().filter(of_entities).flat_map(|last| self.lists_up_to(last));
         let mut found = Vec::new();
         loop {
-            let part: Vec<_> = possible.by_ref().take(LOOKED_AT_ONCE).collect();
+            let part: Vec<_> = possible.by_ref().take(CHECKED_AT_ONCE).collect();
             if part.is_empty() {
                 return Ok(found);
             }
-            caller.charge_items(part.len() / LOOKED_AT_ONCE);
+            caller.charge_items(part.len() / CHECKED_AT_ONCE);
             let keys = part.iter().map(|list| ListKey::new(list.key(), entity_id.clone())).collect();
             match pool.held(keys, deadline).await? {
                 Some(held) => found.extend(part.into_iter().zip(held).filter_map(|(list, held)| held.then_some(list))),

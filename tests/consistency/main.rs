@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Every run wants the whole machine.
     arguments.test_threads.get_or_insert(1);
-    let forbidden = check::forbidden::CASES.iter().chain(check::forbidden_looks::CASES);
+    let forbidden = check::forbidden::CASES.iter().chain(check::forbidden_observations::CASES);
     let cases = forbidden.chain(check::forbidden_special::CASES).chain(check::proofs::CASES);
     let cases = cases.chain(check::bags::forbidden::CASES).chain(check::bags::proofs::CASES);
     let cases = cases.map(|(name, case)| {

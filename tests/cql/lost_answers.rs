@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use liststore::domain::{ListKey, Ttl};
-use liststore::items::{BagAfter, BagSwap, EntryChange, StoreError, SwapLook, Swapped};
+use liststore::items::{BagAfter, BagSwap, EntryChange, StoreError, SwapScan, Swapped};
 use scylla::errors::{DbError, WriteType};
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseReaction, ResponseRule};
 use serde_json::{Value, json};
@@ -233,13 +233,13 @@ async fn a_swap_of_unknown_outcome_stays_noted() {
     };
     let swapped = interrupted(forger, First::Cut, 1, put(one, bag, "own", vec![entry]), follow).await;
     assert!(is_unknown(&swapped), "{swapped:?}");
-    let (mut look, mut noted) = (SwapLook::default(), 0);
+    let (mut scan, mut noted) = (SwapScan::default(), 0);
     loop {
         let page =
-            two.session.swap_journal().unwrap().unfinished_swaps(&two.op_with(Ttl::ENDLESS), look).await.unwrap();
+            two.session.swap_journal().unwrap().unfinished_swaps(&two.op_with(Ttl::ENDLESS), scan).await.unwrap();
         noted += page.swaps.iter().filter(|swap| swap.bag == *bag).count();
-        look = page.look;
-        if look.is_over() {
+        scan = page.scan;
+        if scan.is_over() {
             break;
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use liststore::domain::{EntityType, FeatureId, FeatureKey, Generation, Ttl, VersionLabel};
 use liststore::items::cql::CqlOptions;
-use liststore::items::{OpContext, OwnPermits, SwapLook, SwapPage, UnfinishedSwap};
+use liststore::items::{OpContext, OwnPermits, SwapPage, SwapScan, UnfinishedSwap};
 use nix::sys::signal::Signal;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule};
@@ -97,13 +97,13 @@ fn catalog_age_secs(server: &Server) -> f64 {
 
 /// How many swaps of bags of a type are noted lately.
 async fn noted(probe: &probe::Server, entity_type: &str) -> usize {
-    let (mut look, mut noted) = (SwapLook::default(), 0);
+    let (mut scan, mut noted) = (SwapScan::default(), 0);
     loop {
         let page =
-            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look).await.unwrap();
+            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), scan).await.unwrap();
         noted += page.swaps.iter().filter(|swap| swap.bag.feature_key == bags_of(entity_type)).count();
-        look = page.look;
-        if look.is_over() {
+        scan = page.scan;
+        if scan.is_over() {
             return noted;
         }
     }
@@ -229,7 +229,7 @@ fn read_of(minute: i64, shard: i32) -> Condition {
     Condition::BodyContainsCaseSensitive(bound.into())
 }
 
-/// The part of a look that is a shard of a minute, from its first row on.
+/// The part of a scan that is a shard of a minute, from its first row on.
 pub fn part(minute: i64, shard: i32) -> Bytes {
     [&minute.to_be_bytes()[..], &shard.to_be_bytes(), uuid::Uuid::nil().as_bytes()].concat().into()
 }
@@ -248,22 +248,22 @@ async fn swaps_beyond_the_time_of_a_scan_come_first_in_the_next() {
     let minute = noted_long_ago().await;
     forger.on_requests(vec![RequestRule(read_of(minute, 0), RequestReaction::drop_frame())]);
     let left = |shard| part(minute, shard);
-    let look = SwapLook { number: 1, left: vec![left(0), left(1)] };
+    let scan = SwapScan { number: 1, left: vec![left(0), left(1)] };
     let op =
         OpContext { deadline: tokio::time::Instant::now() + Duration::from_secs(20), ..probe.op_with(Ttl::ENDLESS) };
     let page =
-        tokio::time::timeout_at(op.deadline, probe.session.swap_journal().unwrap().unfinished_swaps(&op, look)).await;
-    let SwapPage { swaps, look } = page.expect("the result is passed on").unwrap();
-    assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
+        tokio::time::timeout_at(op.deadline, probe.session.swap_journal().unwrap().unfinished_swaps(&op, scan)).await;
+    let SwapPage { swaps, scan } = page.expect("the result is passed on").unwrap();
+    assert_eq!((shards(&swaps), &scan.left), (vec![1], &vec![left(0)]));
     forger.heal();
-    until_the_rest_is_found(&probe, &look).await;
+    until_the_rest_is_found(&probe, &scan).await;
 }
 
-async fn until_the_rest_is_found(probe: &probe::Server, look: &SwapLook) {
+async fn until_the_rest_is_found(probe: &probe::Server, scan: &SwapScan) {
     until("it is found", async || {
         let found =
-            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), look.clone()).await;
-        found.is_ok_and(|page| shards(&page.swaps) == [0] && page.look.is_over())
+            probe.session.swap_journal().unwrap().unfinished_swaps(&probe.op_with(Ttl::ENDLESS), scan.clone()).await;
+        found.is_ok_and(|page| shards(&page.swaps) == [0] && page.scan.is_over())
     })
     .await;
 }
@@ -284,19 +284,19 @@ async fn swaps_without_a_permit_come_first_in_the_next_scan() {
         RequestRule(of(Sent::Read), held(14)),
     ]);
     let left = |shard| part(minute, shard);
-    let (op, look) = (probe.op_with(Ttl::ENDLESS), SwapLook { number: 1, left: vec![left(0), left(1)] });
+    let (op, scan) = (probe.op_with(Ttl::ENDLESS), SwapScan { number: 1, left: vec![left(0), left(1)] });
     let list = probe::fresh_list();
     let waits = async {
         meetings.recv().await.unwrap();
         probe.session.get(&probe.op(), &list, &probe::EVERYTHING).await
     };
-    let (page, got) = tokio::join!(probe.session.swap_journal().unwrap().unfinished_swaps(&op, look), waits);
+    let (page, got) = tokio::join!(probe.session.swap_journal().unwrap().unfinished_swaps(&op, scan), waits);
     assert!(got.is_ok(), "{got:?}");
-    let SwapPage { swaps, look } = page.expect("the result is passed on");
-    assert_eq!((shards(&swaps), &look.left), (vec![1], &vec![left(0)]));
+    let SwapPage { swaps, scan } = page.expect("the result is passed on");
+    assert_eq!((shards(&swaps), &scan.left), (vec![1], &vec![left(0)]));
     assert!(probe.store.permits().1 > 0, "it was refused none");
     forger.heal();
-    until_the_rest_is_found(&probe, &look).await;
+    until_the_rest_is_found(&probe, &scan).await;
 }
 
 /// One of two servers is cut off from Postgres, before or while bags are written, and sometimes killed then; entries

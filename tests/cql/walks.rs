@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use liststore::domain::{EntityId, FeatureKey, Identity, Keep, ListKey};
-use liststore::items::SwapLook;
+use liststore::items::SwapScan;
 use liststore::items::cql::migrate;
 use scylla::errors::DbError;
 use scylla_proxy::{Condition, Reaction, RequestFrame, RequestReaction, RequestRule};
@@ -125,8 +125,8 @@ async fn a_short_page_of_unfinished_swaps_is_not_the_last() {
     let (short, count) = short_pages(500);
     forger.on_requests(vec![RequestRule(of(Sent::Read), short)]);
     let page =
-        server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), SwapLook::default()).await.unwrap();
-    assert!(page.look.is_over(), "{:?}", page.look);
+        server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), SwapScan::default()).await.unwrap();
+    assert!(page.scan.is_over(), "{:?}", page.scan);
     assert_eq!(
         page.swaps
             .iter()
@@ -150,10 +150,10 @@ async fn a_failed_page_of_unfinished_swaps_keeps_the_earlier_pages() {
     let (met, mut meetings) = feedback();
     let refused = RequestReaction::forge_with_error(DbError::Unauthorized).with_feedback_when_performed(met);
     forger.on_requests(vec![RequestRule(pages(3), short), RequestRule(pages(1), refused)]);
-    let look = SwapLook { number: 1, left: vec![part(minute, 0)] };
-    let page = server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), look).await.unwrap();
+    let scan = SwapScan { number: 1, left: vec![part(minute, 0)] };
+    let page = server.session.swap_journal().unwrap().unfinished_swaps(&server.op(), scan).await.unwrap();
     assert!(count.load(Ordering::Relaxed) == 3 && meetings.try_recv().is_ok(), "no page failed after others");
-    assert!(page.look.is_over(), "{:?}", page.look);
+    assert!(page.scan.is_over(), "{:?}", page.scan);
     assert_eq!(
         page.swaps
             .iter()

@@ -76,9 +76,9 @@ impl Draw {
     pub fn answered(&mut self, drawn: &Drawn, body: &[u8]) -> Option<Result<(), Malformed>> {
         let Plan { protocol, expectations, check_every, lists_per_get, data, .. } = &*self.plan;
         self.answers += 1;
-        let looks = *check_every != 0 && self.answers.is_multiple_of(*check_every);
+        let is_checked = *check_every != 0 && self.answers.is_multiple_of(*check_every);
         let found = match drawn.operation {
-            _ if !looks => None,
+            _ if !is_checked => None,
             LoadRequest::Get { list } if *lists_per_get > 1 => {
                 Some(expectations.check_gets(protocol, lists_of(list, *lists_per_get, data), body))
             }

@@ -33,7 +33,7 @@ const AWAY_MAX: Duration = Duration::from_secs(10);
 const RECONNECT_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The interval in which the loop checks for timeouts and for a stop.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const EVENTS_MAX: usize = 1024;
 
 /// The shared state of a thread and the conductor.
@@ -85,7 +85,7 @@ pub fn run(plan: Arc<Plan>, thread: usize, controls: Controls) -> Result<Finishe
         start,
         end: plan.end(),
         last_wait: DRAIN.min(plan.timeout),
-        next_look: Duration::ZERO,
+        next_check: Duration::ZERO,
         cpu_begin: None,
         cpu: None,
         stats: controls.stats,
@@ -163,7 +163,7 @@ struct Worker {
     end: Duration,
     /// How long after the end answers are waited for.
     last_wait: Duration,
-    next_look: Duration,
+    next_check: Duration,
     cpu_begin: Option<Duration>,
     cpu: Option<Duration>,
     stats: Arc<Mutex<Stats>>,
@@ -191,9 +191,9 @@ impl Worker {
             if stop.load(Ordering::Relaxed) && now < self.end {
                 (self.end, self.last_wait) = (now, STOP_GRACE);
             }
-            if now >= self.next_look {
-                self.next_look = now + LOOK_INTERVAL;
-                self.look(now);
+            if now >= self.next_check {
+                self.next_check = now + CHECK_INTERVAL;
+                self.check_requests(now);
             }
             let due = self.send_what_is_due();
             let idle = self.lanes.iter().all(|lane| matches!(lane.state, State::Free | State::Ended));
@@ -203,7 +203,7 @@ impl Worker {
             if let Some(at) = due {
                 self.pacer.wake_at(at, now)?;
             }
-            match self.poll.poll(&mut events, Some(LOOK_INTERVAL)) {
+            match self.poll.poll(&mut events, Some(CHECK_INTERVAL)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
@@ -385,7 +385,7 @@ impl Worker {
     }
 
     /// Finds requests that timed out, or that must be repeated.
-    fn look(&mut self, now: Duration) {
+    fn check_requests(&mut self, now: Duration) {
         for number in 0..self.lanes.len() {
             match &self.lanes[number].state {
                 State::Asked(asked) if now.saturating_sub(asked.sent) >= self.plan.timeout => {

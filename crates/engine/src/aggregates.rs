@@ -12,7 +12,7 @@ use super::list_id::BorrowedListId;
 use super::read::Scan;
 use super::row::seek::Start;
 use super::row::{RowCursor, merge};
-use super::session::{EmbeddedSession, Looked};
+use super::session::{EmbeddedSession, ReadInput};
 
 /// The longest list in memory that is aggregated on the arbiter itself, in bytes: each item takes work, and other
 /// operations of the arbiter wait for it.
@@ -44,7 +44,7 @@ impl EmbeddedSession {
         }
         let start = Start { ceiling: aggregator.bounds().max_timestamp.as_nanos(), below: None };
         let list = self.list_id(list);
-        let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
+        let ReadInput { view, in_memory, inline, .. } = self.prepare_read(&list, start.ceiling);
         let inline = inline && is_short(in_memory.bytes, &aggregator);
         let mut scan = Scan::new(view, in_memory, list, start, aggregator);
         self.read(op, inline, move || scan.turn().transpose()).await

@@ -20,7 +20,7 @@ use super::read::found_bags;
 use super::row;
 use super::row::item_changes::ItemChanges;
 use super::row::seek::Start;
-use super::session::{EmbeddedSession, Looked};
+use super::session::{EmbeddedSession, ReadInput};
 
 /// The lists that one write of many swaps changes, unless a single swap changes more. Other writes of these lists wait
 /// while it is applied.
@@ -121,7 +121,7 @@ impl EmbeddedSession {
                 continue;
             }
             let list = self.list_id(bag);
-            let Looked { view, in_memory, .. } = self.look(&list, u64::MAX);
+            let ReadInput { view, in_memory, .. } = self.prepare_read(&list, u64::MAX);
             scans.push((place, Scan::new(view, in_memory, list, Start::NEWEST, PageBuilder::new(op, &Range::NEWEST))));
         }
         if scans.is_empty() {

@@ -101,7 +101,7 @@ impl Directory {
 
     /// Reads, without a lock, the store that items belong to, and whether anything was ever stored. `None` for an
     /// uninitialized directory.
-    pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+    pub fn peek(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
         let Some(names) = list_if_exists(disk, dir)? else { return Ok(None) };
         if check_format(disk, dir, &names)?.is_none() {
             return Ok(None);

@@ -19,7 +19,7 @@ use super::promises::Promise;
 /// The interval between attempts of a failed run.
 const RETRY: Duration = Duration::from_secs(60);
 /// The longest interval between checks of the thread.
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Promises a date from which no file holds the bytes of items that were removed before the call. Blocks on the disk.
 pub fn promise(engine: &Engine) -> Result<Timestamp, StoreError> {
@@ -54,7 +54,8 @@ fn note(engine: &Engine, by: Option<u64>) -> Result<(), StoreError> {
 pub fn run(engine: &Arc<Engine>) {
     while !engine.bell.is_stopping() {
         let begin_at = engine.erasures.begin_at();
-        let left = begin_at.map_or(LOOK_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL));
+        let left =
+            begin_at.map_or(CHECK_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(CHECK_INTERVAL));
         engine.bell.wait_until(Some(left), || engine.erasures.is_news.swap(false, Ordering::AcqRel));
         let due = {
             let mut promised = engine.erasures.promised();

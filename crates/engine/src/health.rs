@@ -49,13 +49,13 @@ impl Health {
     }
 
     /// Reads the reasons, if there are any.
-    fn look<T>(&self, at: impl FnOnce(&Reasons) -> Option<T>) -> Option<T> {
+    fn read_reasons<T>(&self, at: impl FnOnce(&Reasons) -> Option<T>) -> Option<T> {
         if self.impaired.load(Ordering::Acquire) { at(&self.reasons()) } else { None }
     }
 
     /// The blocked writes, and why; `None` if all are accepted.
     pub fn read_only(&self) -> Option<String> {
-        self.look(|reasons| match reasons.all() {
+        self.read_reasons(|reasons| match reasons.all() {
             Some(reason) => Some(reason.clone()),
             None => reasons.adds().map(|reason| adds_end(reason)),
         })
@@ -63,27 +63,27 @@ impl Health {
 
     /// Whether writes are refused until the process restarts.
     pub fn has_failed(&self) -> bool {
-        self.look(|reasons| reasons.failed.as_ref().map(|_| ())).is_some()
+        self.read_reasons(|reasons| reasons.failed.as_ref().map(|_| ())).is_some()
     }
 
     /// Why the log accepts nothing.
     pub fn refuses_all(&self) -> Option<String> {
-        self.look(|reasons| reasons.all().cloned())
+        self.read_reasons(|reasons| reasons.all().cloned())
     }
 
     /// Why data files accept nothing.
     pub fn refuses_flush(&self) -> Option<String> {
-        self.look(|reasons| reasons.all().or(reasons.blocked[Subsystem::Flush as usize].as_ref()).cloned())
+        self.read_reasons(|reasons| reasons.all().or(reasons.blocked[Subsystem::Flush as usize].as_ref()).cloned())
     }
 
     /// The error of every write after a permanent failure.
     pub fn failure(&self) -> Option<StoreError> {
-        self.look(|reasons| reasons.failed.as_deref().map(unavailable))
+        self.read_reasons(|reasons| reasons.failed.as_deref().map(unavailable))
     }
 
     /// The error of adds, if only adds are refused, regardless of the state of the log.
     pub fn refuses_adds(&self) -> Option<StoreError> {
-        self.look(|reasons| {
+        self.read_reasons(|reasons| {
             let reason = reasons.adds().map(|reason| adds_end(reason))?;
             Some(StoreError::Unavailable { reason, outcome_unknown: false })
         })

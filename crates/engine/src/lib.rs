@@ -46,4 +46,4 @@ pub use disk::{Disk, DiskFile, LockGuard, RealDisk, Space, create_dirs, read_all
 pub use error::{Damage, OpenError, WriteError};
 pub use options::{EmbeddedOptions, Fsync, ListHash};
 pub use store::EmbeddedStore;
-pub use verify::{Verified, inspect, look, verify, verify_on};
+pub use verify::{Verified, inspect, peek, verify, verify_on};

@@ -14,7 +14,7 @@ use super::row::reverse;
 use super::row::seek::Start;
 
 /// Lists that are checked between two checks of the deadline.
-const LISTS_PER_LOOK: usize = 256;
+const LISTS_PER_CHECK: usize = 256;
 
 /// Returns for each list whether the store holds anything of it; `None` if the log's thread does not run. Blocks on
 /// that thread, and on the disk.
@@ -35,7 +35,7 @@ pub fn held(engine: &Engine, lists: &[ListKey], deadline: Instant) -> Result<Opt
         Err(_) => return Err(StoreError::Timeout { outcome_unknown: false }),
     }
     let mut found = Vec::with_capacity(lists.len());
-    for part in lists.chunks(LISTS_PER_LOOK) {
+    for part in lists.chunks(LISTS_PER_CHECK) {
         if Instant::now() >= deadline {
             return Err(StoreError::Timeout { outcome_unknown: false });
         }

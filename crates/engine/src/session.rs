@@ -59,7 +59,7 @@ impl EmbeddedSession {
 
 impl EmbeddedSession {
     /// Fixes the input of a read, regardless of when a thread runs it.
-    pub(super) fn look(&self, list: &ListId, ceiling: u64) -> Looked {
+    pub(super) fn prepare_read(&self, list: &ListId, ceiling: u64) -> ReadInput {
         let engine = &self.engine;
         let (seen, (view, in_memory)) = engine.heads.between_changes(list, || {
             let view = engine.tables.view();
@@ -67,7 +67,7 @@ impl EmbeddedSession {
             (view, in_memory)
         });
         let inline = in_memory.bytes <= INLINE_BYTES_MAX && (in_memory.hides_files || !view.has_files_for(list));
-        Looked { seen, view, in_memory, inline }
+        ReadInput { seen, view, in_memory, inline }
     }
 
     /// Reads in turns until there is an answer. The first turns of an `inline` read are on this arbiter, and all others
@@ -141,7 +141,7 @@ impl EmbeddedSession {
     where
         C: Collect<Found: Send + 'static> + Send + 'static,
     {
-        let Looked { view, in_memory, inline, .. } = self.look(&list, start.ceiling);
+        let ReadInput { view, in_memory, inline, .. } = self.prepare_read(&list, start.ceiling);
         let mut scan = Scan::new(view, in_memory, list, start, collector);
         self.read(op, inline, move || scan.turn().transpose()).await
     }
@@ -161,7 +161,7 @@ impl EmbeddedSession {
         }
         let list = self.list_id(list);
         let ceiling = op.max_items.map_or(range.max_timestamp.as_nanos(), |_| u64::MAX);
-        let Looked { view, in_memory, inline, .. } = self.look(&list, ceiling);
+        let ReadInput { view, in_memory, inline, .. } = self.prepare_read(&list, ceiling);
         let mut read = OldestRead::new(view, in_memory, list, op, range);
         self.read(op, inline, move || read.turn().transpose()).await
     }
@@ -195,7 +195,7 @@ impl EmbeddedSession {
         let list = self.list_id(list);
         // A head needs the whole content.
         let ceiling = heads::wanted_for(range, op).map_or_else(|| Start::of(range).ceiling, |_| u64::MAX);
-        let Looked { seen, view, in_memory, inline } = self.look(&list, ceiling);
+        let ReadInput { seen, view, in_memory, inline } = self.prepare_read(&list, ceiling);
         let mut read = PageRead::new(view, in_memory, list.clone(), *op, *range);
         let shared = engine.clone();
         let turn = move || {
@@ -232,7 +232,7 @@ impl EmbeddedSession {
 }
 
 /// The input of a read.
-pub(super) struct Looked {
+pub(super) struct ReadInput {
     /// The state of the list, for its head.
     pub seen: Option<StateToken>,
     pub view: Arc<View>,

@@ -79,8 +79,8 @@ pub fn verify_on(disk: &dyn Disk, dir: &Path, hash: ListHash) -> Result<Verified
 
 /// The store that the items of a data directory belong to, and whether any were ever stored. `None` if there are none.
 /// Changes nothing.
-pub fn look(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
-    Directory::look(disk, &dir.join("items"))
+pub fn peek(disk: &dyn Disk, dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+    Directory::peek(disk, &dir.join("items"))
 }
 
 /// Reads the part that a start reads. Changes nothing.

@@ -17,15 +17,15 @@ use kube::{Api, Client, Resource, ResourceExt};
 use liststore_contract::domain::Clock;
 
 use super::cluster::{MANAGER, Namespace, ReadyPod};
-use super::decide::{Decision, Look, Notice, Observed, PodView, READY, decide};
+use super::decide::{CheckContext, Decision, Notice, Observed, PodView, READY, decide};
 use super::pods::{Pods, Target};
 use super::probes::{PoolHealth, Progress};
 use super::resource::ListActorPool;
 
 /// The interval between checks of a pool without events.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// The same while something is in progress.
-const LOOK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL_BUSY: Duration = Duration::from_secs(2);
 /// The delay after a failed check, for example of an unavailable API server.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Pods that are queried, or resized, at once.
@@ -64,16 +64,16 @@ pub async fn run(client: Client, namespace: &str, pods: Pods, progress: Arc<Prog
         }
     };
     let operator = Arc::new(Operator { client, recorder, pods, progress: Arc::clone(&progress), clock });
-    let looking = controller
+    let reconciling = controller
         .watches(deployments, watcher::Config::default(), of_deployment)
         .shutdown_on_signal()
         .run(reconcile, on_failure, operator)
-        .for_each(|looked| async move {
-            if let Err(error) = looked {
+        .for_each(|outcome| async move {
+            if let Err(error) = outcome {
                 tracing::debug!(%error, "reconciliation failed or the object is gone");
             }
         });
-    let _ended = futures_util::future::join(looking, listing).await;
+    let _ended = futures_util::future::join(reconciling, listing).await;
 }
 
 fn health_of(pool: &ListActorPool) -> PoolHealth {
@@ -84,9 +84,9 @@ fn health_of(pool: &ListActorPool) -> PoolHealth {
 async fn reconcile(pool: Arc<AnyPool>, operator: Arc<Operator>) -> kube::Result<Action> {
     match &pool.0 {
         Ok(pool) => {
-            let looked = operator.look_at(pool).await;
-            operator.progress.looked(looked.is_ok());
-            looked
+            let outcome = operator.reconcile_pool(pool).await;
+            operator.progress.record_check(outcome.is_ok());
+            outcome
         }
         Err(invalid) => {
             tracing::warn!(pool = pool.name_any(), error = %invalid, "cannot parse this ListActorPool");
@@ -101,7 +101,7 @@ fn on_failure(pool: Arc<AnyPool>, error: &kube::Error, _operator: Arc<Operator>)
 }
 
 impl Operator {
-    async fn look_at(&self, pool: &ListActorPool) -> kube::Result<Action> {
+    async fn reconcile_pool(&self, pool: &ListActorPool) -> kube::Result<Action> {
         if pool.metadata.deletion_timestamp.is_some() {
             // Its Deployment stays as it is.
             return Ok(Action::await_change());
@@ -122,8 +122,9 @@ impl Operator {
         let pods = pods.buffer_unordered(PODS_AT_ONCE).collect().await;
         let before = pool.status.clone().unwrap_or_default();
         let now = self.clock.now().to_string();
-        let look = Look { name: &name, spec, generation: pool.metadata.generation, before: &before, now: &now };
-        let Decision { adopt, scale_to, resize, status, notices } = decide(&look, &Observed { deployment, pods });
+        let context =
+            CheckContext { name: &name, spec, generation: pool.metadata.generation, before: &before, now: &now };
+        let Decision { adopt, scale_to, resize, status, notices } = decide(&context, &Observed { deployment, pods });
 
         // Before the status, which changes the version of the object.
         if let Some(replicas) = adopt {
@@ -143,7 +144,7 @@ impl Operator {
         let failed = self.resize(pool, due).await;
         join_all(notices.into_iter().chain(failed).map(|notice| self.publish(pool, notice))).await;
         let is_busy = status.condition(READY).is_none_or(|reported| reported.status != "True");
-        Ok(Action::requeue(if is_busy { LOOK_INTERVAL_BUSY } else { LOOK_INTERVAL }))
+        Ok(Action::requeue(if is_busy { CHECK_INTERVAL_BUSY } else { CHECK_INTERVAL }))
     }
 
     /// Returns the failures. The next check finds the pods that were not resized.

@@ -57,7 +57,7 @@ pub enum PodPool {
 
 /// The time and the object of a check.
 #[derive(Debug, Clone)]
-pub struct Look<'a> {
+pub struct CheckContext<'a> {
     /// The name of the pool.
     pub name: &'a str,
     pub spec: &'a ListActorPoolSpec,
@@ -88,18 +88,18 @@ pub struct Notice {
     pub note: String,
 }
 
-pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
-    let (spec, name) = (look.spec, &look.spec.deployment_ref.name);
+pub fn decide(context: &CheckContext<'_>, observed: &Observed) -> Decision {
+    let (spec, name) = (context.spec, &context.spec.deployment_ref.name);
     let Some(deployment) = &observed.deployment else {
         let message = format!("the Deployment {name} does not exist in this namespace");
-        return without_deployment(look, "DeploymentMissing", message);
+        return without_deployment(context, "DeploymentMissing", message);
     };
-    if !deployment.names(look.name) {
+    if !deployment.names(context.name) {
         let message = format!(
             "the Deployment {name} does not name this pool: kubectl annotate deployment/{name} {POOL}={}",
-            look.name
+            context.name
         );
-        return without_deployment(look, "NotOptedIn", message);
+        return without_deployment(context, "NotOptedIn", message);
     }
     let requested = spec.replicas.unwrap_or(deployment.wanted);
     let (desired, limit) = spec.allowed(requested, deployment.wanted);
@@ -123,18 +123,18 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
         _ => readiness(spec, deployment, observed, desired, at_size),
     };
     let mut status = PoolStatus {
-        observed_generation: look.generation,
+        observed_generation: context.generation,
         replicas: Some(deployment.replicas),
         ready_replicas: Some(deployment.ready),
         desired_replicas: Some(desired),
         selector: Some(deployment.selector.clone()),
         actors: Some(reported.fold(0, i32::saturating_add)),
         pods_at_size: i32::try_from(at_size).ok(),
-        conditions: vec![condition(look, READY, is_ready, reason, message)],
+        conditions: vec![condition(context, READY, is_ready, reason, message)],
     };
     let (is_limited, reason, message) = limitation(spec, requested, desired, limit);
-    status.conditions.push(condition(look, LIMITED, is_limited, reason, message));
-    let mut notices = changes(look.before, &status);
+    status.conditions.push(condition(context, LIMITED, is_limited, reason, message));
+    let mut notices = changes(context.before, &status);
     let adopt = spec.replicas.is_none().then_some(deployment.wanted);
     notices.extend(adopt.map(|number| Notice {
         is_warning: false,
@@ -154,19 +154,19 @@ pub fn decide(look: &Look<'_>, observed: &Observed) -> Decision {
 }
 
 /// The previous state stays, because autoscalers continue to read it.
-fn without_deployment(look: &Look<'_>, reason: &str, message: String) -> Decision {
+fn without_deployment(context: &CheckContext<'_>, reason: &str, message: String) -> Decision {
     let status = PoolStatus {
-        observed_generation: look.generation,
+        observed_generation: context.generation,
         replicas: Some(0),
         ready_replicas: Some(0),
-        desired_replicas: look.spec.replicas,
+        desired_replicas: context.spec.replicas,
         // An autoscaler refuses an empty one, with a stronger error than for missing pods.
-        selector: look.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
+        selector: context.before.selector.clone().or_else(|| Some("liststore.dev/deployment=missing".to_owned())),
         actors: Some(0),
         pods_at_size: Some(0),
-        conditions: vec![condition(look, READY, false, reason, message)],
+        conditions: vec![condition(context, READY, false, reason, message)],
     };
-    let notices = changes(look.before, &status);
+    let notices = changes(context.before, &status);
     Decision { adopt: None, scale_to: None, resize: Vec::new(), status, notices }
 }
 
@@ -224,16 +224,17 @@ fn limitation(
 }
 
 /// The time of the last transition stays for as long as the status does.
-fn condition(look: &Look<'_>, kind: &str, is_so: bool, reason: &str, message: String) -> Condition {
+fn condition(context: &CheckContext<'_>, kind: &str, is_so: bool, reason: &str, message: String) -> Condition {
     let status = if is_so { "True" } else { "False" };
-    let before = look.before.condition(kind).filter(|before| before.status == status);
+    let before = context.before.condition(kind).filter(|before| before.status == status);
     Condition {
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        observed_generation: look.generation,
-        last_transition_time: before.map_or_else(|| look.now.to_owned(), |before| before.last_transition_time.clone()),
+        observed_generation: context.generation,
+        last_transition_time: before
+            .map_or_else(|| context.now.to_owned(), |before| before.last_transition_time.clone()),
     }
 }
 
@@ -297,8 +298,8 @@ mod tests {
         actors.iter().enumerate().map(pod).collect()
     }
 
-    fn look(spec: &ListActorPoolSpec, before: &PoolStatus, observed: &Observed) -> Decision {
-        decide(&Look { name: "lists", spec, generation: Some(7), before, now: NOW }, observed)
+    fn decision_of(spec: &ListActorPoolSpec, before: &PoolStatus, observed: &Observed) -> Decision {
+        decide(&CheckContext { name: "lists", spec, generation: Some(7), before, now: NOW }, observed)
     }
 
     fn reason<'a>(decision: &'a Decision, kind: &str) -> (&'a str, &'a str) {
@@ -313,13 +314,13 @@ mod tests {
     #[test]
     fn a_pool_at_its_target_is_unchanged_and_reported_once() {
         let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
-        let first = look(&spec(), &PoolStatus::default(), &observed);
+        let first = decision_of(&spec(), &PoolStatus::default(), &observed);
         assert_eq!((first.scale_to, first.resize.len()), (None, 0));
         assert_eq!(reason(&first, READY), ("True", "AsWanted"));
         assert_eq!((first.status.actors, first.status.selector.as_deref()), (Some(6), Some("app=liststore")));
         assert_eq!((first.status.observed_generation, reasons(&first)), (Some(7), vec!["AsWanted"]));
         let again = decide(
-            &Look {
+            &CheckContext {
                 name: "lists",
                 spec: &spec(),
                 generation: Some(7),
@@ -341,7 +342,7 @@ mod tests {
         ] {
             let spec = ListActorPoolSpec { replicas: Some(wanted), ..spec() };
             let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
-            let decision = look(&spec, &PoolStatus::default(), &observed);
+            let decision = decision_of(&spec, &PoolStatus::default(), &observed);
             assert_eq!((decision.scale_to, reason(&decision, LIMITED).1), (to, limited), "{wanted}");
             let is_ready = to.is_none();
             assert_eq!(reason(&decision, READY).0 == "True", is_ready, "{wanted}");
@@ -354,28 +355,28 @@ mod tests {
         // Two actors: four pods. Four actors: two pods.
         let spec = ListActorPoolSpec { replicas: Some(9), session_budget: budget, ..spec() };
         let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
-        let decision = look(&spec, &PoolStatus::default(), &observed);
+        let decision = decision_of(&spec, &PoolStatus::default(), &observed);
         assert_eq!((decision.scale_to, reason(&decision, LIMITED)), (Some(4), ("True", "SessionBudget")));
         let more_actors = ListActorPoolSpec { actors_per_pod: 4, ..spec.clone() };
-        let decision = look(&more_actors, &PoolStatus::default(), &observed);
+        let decision = decision_of(&more_actors, &PoolStatus::default(), &observed);
         assert_eq!((decision.scale_to, decision.resize.len()), (Some(2), 0), "three pods with four are too many");
         let fewer = Observed { deployment: deployment(2, 2, 2), pods: pods(&[2, 2]) };
-        assert_eq!(look(&more_actors, &PoolStatus::default(), &fewer).resize, ["p-0", "p-1"]);
+        assert_eq!(decision_of(&more_actors, &PoolStatus::default(), &fewer).resize, ["p-0", "p-1"]);
         let fewer_actors = ListActorPoolSpec { actors_per_pod: 1, ..spec };
-        assert_eq!(look(&fewer_actors, &PoolStatus::default(), &observed).resize.len(), 3);
+        assert_eq!(decision_of(&fewer_actors, &PoolStatus::default(), &observed).resize.len(), 3);
     }
 
     #[test]
     fn pods_of_another_size_are_resized_once_and_silent_ones_reported() {
         let mut observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[1, 2, 1]) };
-        let decision = look(&spec(), &PoolStatus::default(), &observed);
+        let decision = decision_of(&spec(), &PoolStatus::default(), &observed);
         assert_eq!(
             (decision.resize, decision.status.pods_at_size),
             (vec!["p-0".to_owned(), "p-2".to_owned()], Some(1))
         );
         observed.pods[0].pool = PodPool::Has { actors: 1, is_resizing: true };
         observed.pods[2].pool = PodPool::Silent("refused".to_owned());
-        let decision = look(&spec(), &PoolStatus::default(), &observed);
+        let decision = decision_of(&spec(), &PoolStatus::default(), &observed);
         assert!(decision.resize.is_empty());
         assert_eq!(reason(&decision, READY), ("False", "PodsUnreachable"));
         assert_eq!(reasons(&decision), ["PodsUnreachable"]);
@@ -384,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_missing_deployment_is_only_reported() {
-        let decision = look(&spec(), &PoolStatus::default(), &Observed::default());
+        let decision = decision_of(&spec(), &PoolStatus::default(), &Observed::default());
         assert_eq!((decision.scale_to, decision.resize.len()), (None, 0));
         assert_eq!(
             (reason(&decision, READY), reasons(&decision)),
@@ -392,7 +393,7 @@ mod tests {
         );
         assert!(decision.status.selector.is_some(), "an autoscaler asks for it from the start");
         let before = PoolStatus { selector: Some("app=liststore".to_owned()), ..decision.status };
-        let again = look(&spec(), &before, &Observed::default());
+        let again = decision_of(&spec(), &before, &Observed::default());
         assert_eq!((again.status.selector, again.notices.len()), (Some("app=liststore".to_owned()), 0));
     }
 
@@ -401,15 +402,15 @@ mod tests {
     fn a_pool_without_replicas_adopts_the_number_of_the_deployment() {
         let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
         let spec = ListActorPoolSpec { replicas: None, ..spec() };
-        let decision = look(&spec, &PoolStatus::default(), &observed);
+        let decision = decision_of(&spec, &PoolStatus::default(), &observed);
         assert_eq!((decision.adopt, decision.scale_to), (Some(3), None));
         assert_eq!((reason(&decision, READY), decision.status.desired_replicas), (("True", "AsWanted"), Some(3)));
         assert!(reasons(&decision).contains(&"Adopted"));
         let adopted = ListActorPoolSpec { replicas: Some(3), ..spec.clone() };
-        assert_eq!(look(&adopted, &PoolStatus::default(), &observed).adopt, None);
+        assert_eq!(decision_of(&adopted, &PoolStatus::default(), &observed).adopt, None);
         // Explicit bounds are a request.
         let bounded = ListActorPoolSpec { max_replicas: 2, ..spec };
-        let decision = look(&bounded, &PoolStatus::default(), &observed);
+        let decision = decision_of(&bounded, &PoolStatus::default(), &observed);
         assert_eq!((decision.adopt, decision.scale_to), (Some(3), Some(2)));
     }
 
@@ -419,7 +420,7 @@ mod tests {
             let session_budget = Some(SessionBudget { max: 5, nodes: 3 });
             let spec = ListActorPoolSpec { min_replicas, replicas, session_budget, ..spec() };
             let observed = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
-            let decision = look(&spec, &PoolStatus::default(), &observed);
+            let decision = decision_of(&spec, &PoolStatus::default(), &observed);
             assert_eq!((decision.scale_to, decision.resize.len()), (None, 0), "{replicas:?}");
             assert_eq!(reason(&decision, READY), ("False", "BudgetTooSmall"));
             assert_eq!(reason(&decision, LIMITED), ("True", "SessionBudget"));
@@ -429,7 +430,7 @@ mod tests {
         let session_budget = Some(SessionBudget { max: 5, nodes: 3 });
         let off = ListActorPoolSpec { min_replicas: 0, replicas: Some(0), session_budget, ..spec() };
         let observed = Observed { deployment: deployment(0, 0, 0), pods: Vec::new() };
-        assert_eq!(reason(&look(&off, &PoolStatus::default(), &observed), READY), ("True", "AsWanted"));
+        assert_eq!(reason(&decision_of(&off, &PoolStatus::default(), &observed), READY), ("True", "AsWanted"));
     }
 
     #[test]
@@ -439,27 +440,27 @@ mod tests {
             let mut deployment = deployment(5, 5, 5);
             deployment.as_mut().unwrap().pool = named;
             let observed = Observed { deployment, pods: pods(&[1, 1, 1, 1, 1]) };
-            let decision = look(&spec, &before, &observed);
+            let decision = decision_of(&spec, &before, &observed);
             assert_eq!((decision.adopt, decision.scale_to, decision.resize.len()), (None, None, 0));
             assert_eq!((reason(&decision, READY), reasons(&decision)), (("False", "NotOptedIn"), vec!["NotOptedIn"]));
             assert!(decision.notices[0].note.contains("liststore.dev/pool=lists"));
         }
         let observed = Observed { deployment: deployment(5, 5, 5), pods: pods(&[1, 1, 1, 1, 1]) };
-        assert_eq!(look(&spec, &before, &observed).scale_to, Some(3));
+        assert_eq!(decision_of(&spec, &before, &observed).scale_to, Some(3));
     }
 
     #[test]
     fn a_transition_keeps_its_first_time() {
         let observed = Observed { deployment: deployment(3, 3, 2), pods: pods(&[2, 2]) };
-        let mut before = look(&spec(), &PoolStatus::default(), &observed).status;
+        let mut before = decision_of(&spec(), &PoolStatus::default(), &observed).status;
         assert_eq!(before.condition(READY).unwrap().reason, "PodsNotReady");
         for condition in &mut before.conditions {
             condition.last_transition_time = BEFORE.to_owned();
         }
-        let same = look(&spec(), &before, &observed).status;
+        let same = decision_of(&spec(), &before, &observed).status;
         assert_eq!(same.condition(READY).unwrap().last_transition_time, BEFORE);
         let whole = Observed { deployment: deployment(3, 3, 3), pods: pods(&[2, 2, 2]) };
-        let ready = look(&spec(), &before, &whole).status;
+        let ready = decision_of(&spec(), &before, &whole).status;
         assert_eq!(ready.condition(READY).unwrap().last_transition_time, NOW);
         assert_eq!(ready.condition(LIMITED).unwrap().last_transition_time, BEFORE);
     }

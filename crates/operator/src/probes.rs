@@ -32,10 +32,10 @@ type ShowPools = Box<dyn Fn() -> Vec<PoolHealth> + Send + Sync>;
 /// The progress of the loop.
 pub struct Progress {
     is_listed: AtomicBool,
-    looks: [AtomicU64; 2],
+    checks: [AtomicU64; 2],
     resizes: [AtomicU64; 2],
     scalings: AtomicU64,
-    last_look: Mutex<Instant>,
+    last_check: Mutex<Instant>,
     pools: OnceLock<ShowPools>,
 }
 
@@ -43,10 +43,10 @@ impl Default for Progress {
     fn default() -> Self {
         Self {
             is_listed: AtomicBool::new(false),
-            looks: Default::default(),
+            checks: Default::default(),
             resizes: Default::default(),
             scalings: AtomicU64::new(0),
-            last_look: Mutex::new(Instant::now()),
+            last_check: Mutex::new(Instant::now()),
             pools: OnceLock::new(),
         }
     }
@@ -63,9 +63,9 @@ impl Progress {
         self.is_listed.store(true, Ordering::Release);
     }
 
-    pub fn looked(&self, succeeded: bool) {
-        self.looks[usize::from(succeeded)].fetch_add(1, Ordering::Relaxed);
-        *self.last_look.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    pub fn record_check(&self, succeeded: bool) {
+        self.checks[usize::from(succeeded)].fetch_add(1, Ordering::Relaxed);
+        *self.last_check.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     pub fn resized(&self, succeeded: bool) {
@@ -81,7 +81,7 @@ impl Progress {
     }
 
     fn hangs(&self, now: Instant) -> bool {
-        let last = *self.last_look.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         now.saturating_duration_since(last) > HANGS_AFTER && !self.pools().is_empty()
     }
 
@@ -102,8 +102,8 @@ impl Progress {
                 .map(|(labels, count)| (labels, count.load(Ordering::Relaxed)))
                 .collect::<Vec<_>>()
         };
-        let looks = "Looks at pools by outcome.";
-        family("liststore_operator_looks_total", "counter", looks, &outcomes(&self.looks));
+        let help = "Looks at pools by outcome.";
+        family("liststore_operator_looks_total", "counter", help, &outcomes(&self.checks));
         let resizes = "Pods that were given another number of list actors, by outcome.";
         family("liststore_operator_resizes_total", "counter", resizes, &outcomes(&self.resizes));
         let scalings = [(String::new(), self.scalings.load(Ordering::Relaxed))];
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(status(&progress, "/livez", late), "200", "there is nothing to look at");
         progress.show_pools(|| vec![PoolHealth { name: "lists".to_owned(), is_ready: false }]);
         assert_eq!((status(&progress, "/livez", Instant::now()), status(&progress, "/livez", late)), ("200", "503"));
-        progress.looked(false);
+        progress.record_check(false);
         assert_eq!(status(&progress, "/livez", Instant::now() + HANGS_AFTER / 2), "200");
     }
 
@@ -207,7 +207,7 @@ mod tests {
     async fn metrics_are_answered_over_http() {
         let progress = Arc::new(Progress::default());
         progress.show_pools(|| vec![PoolHealth { name: "lists".to_owned(), is_ready: true }]);
-        progress.looked(true);
+        progress.record_check(true);
         progress.resized(false);
         progress.scaled();
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();

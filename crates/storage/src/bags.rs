@@ -38,7 +38,7 @@ pub const ENTRIES_MAX: usize = 2_000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadBag {
     pub bag: Option<Item>,
-    /// For [`BagSwap::row`]. `None` if the store looks at the bag again at no cost.
+    /// For [`BagSwap::row`]. `None` if the store reads the bag again at no cost.
     pub row: Option<BagRow>,
 }
 
@@ -155,27 +155,27 @@ pub struct UnfinishedSwap {
     pub entered_in: Option<Vec<FeatureKey>>,
 }
 
-/// The progress of a look at unfinished swaps. It begins as its default.
+/// The progress of a scan of unfinished swaps. It begins as its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SwapLook {
-    /// How many looks were begun: each of them takes others of the swaps that were not made lately.
+pub struct SwapScan {
+    /// How many scans were begun: each takes a different part of the older swaps.
     pub number: u64,
     /// For stores: the remaining parts of it.
     pub left: Vec<Bytes>,
 }
 
-impl SwapLook {
+impl SwapScan {
     /// Whether the next one begins.
     pub fn is_over(&self) -> bool {
         self.left.is_empty()
     }
 }
 
-/// A part of a look at unfinished swaps.
+/// A part of a scan of unfinished swaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwapPage {
     pub swaps: Vec<UnfinishedSwap>,
-    pub look: SwapLook,
+    pub scan: SwapScan,
 }
 
 /// Bags of a type, in the order of [`ItemSession::entities`](super::ItemSession::entities).
@@ -230,9 +230,9 @@ pub trait BagScan {
 #[async_trait(?Send)]
 pub trait SwapJournal {
     /// Swaps that this or another server has begun and whose entries may not be written: the recent ones, and with
-    /// each look a part of the older ones, so that a few minutes cover all of the last hours. A bounded part in no
-    /// order: the returned look continues behind it. Swaps that cannot be read are left to the next look.
-    async fn unfinished_swaps(&self, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError>;
+    /// each scan a part of the older ones, so that a few minutes cover all of the last hours. A bounded part in no
+    /// order: the returned scan continues behind it. Swaps that cannot be read are left to the next scan.
+    async fn unfinished_swaps(&self, op: &OpContext, scan: SwapScan) -> Result<SwapPage, StoreError>;
 
     /// Records that the entries of a swap are written.
     async fn finish_swap(&self, op: &OpContext, swap: SwapId) -> Result<(), StoreError>;

@@ -29,8 +29,8 @@ pub use abilities::{
 pub use aggregate::{AggregateFailure, AggregateOutcome, Aggregation, Aggregator, aggregate_pages};
 pub use around::{Around, ListAccess, Surrounded};
 pub use bags::{
-    BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapLook,
-    SwapPage, Swapped, UnfinishedSwap, enter_one_by_one,
+    BagAfter, BagEntries, BagPage, BagRow, BagScan, BagSwap, EntryChange, ReadBag, SwapId, SwapJournal, SwapPage,
+    SwapScan, Swapped, UnfinishedSwap, enter_one_by_one,
 };
 pub use error::StoreError;
 pub use in_memory::{MemoryReads, PageInMemory, StateToken, Validity};

@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
                 4..6 => self.patch(),
                 6 => self.delete(),
                 7..9 => self.count(),
-                _ => self.look("always", self.promise == Promise::AtOnce),
+                _ => self.find_value("always", self.promise == Promise::AtOnce),
             }
         }
     }
@@ -229,7 +229,7 @@ impl<'a> Writer<'a> {
             self.run(4);
             if matches!(created, Some(201 | 409)) {
                 let is_ready = is_ready(&(self.address)(), &self.entity_type, "sometimes");
-                self.look("sometimes", is_ready && self.promise == Promise::AtOnce);
+                self.find_value("sometimes", is_ready && self.promise == Promise::AtOnce);
             }
             call(&(self.address)(), "DELETE", &format!("{path}/sometimes"), &Value::Null);
         }
@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
 
     /// Requests all bags of a value, page by page, and judges the answer. Missing bags are errors only if the index is
     /// `complete`.
-    fn look(&mut self, index: &str, complete: bool) {
+    fn find_value(&mut self, index: &str, complete: bool) {
         let value = self.random.u8(..VALUES);
         let Some(found) = self.walk(index, value) else { return };
         if let Some(missing) = self.missing(value, &found).filter(|_| complete) {

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 /// The shortest interval between two checks of the files. A check happens only on a request.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ type Make<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, FileProblem> + Send + Sync>;
 struct State<T> {
     texts: Vec<Vec<u8>>,
     made: T,
-    looked_at: Instant,
+    checked_at: Instant,
     /// The last check without an error.
     good_at: Instant,
     /// The problem of the last check.
@@ -56,31 +56,31 @@ impl<T: Clone> TlsFiles<T> {
     ) -> Result<Self, FileProblem> {
         let texts = read(&paths)?;
         let (made, now) = (make(&texts)?, Instant::now());
-        let state = Mutex::new(State { made, texts, looked_at: now, good_at: now, problem: None });
+        let state = Mutex::new(State { made, texts, checked_at: now, good_at: now, problem: None });
         Ok(Self { paths, make: Box::new(make), state })
     }
 
     /// The present contents of the files, or the last usable ones, and their problem.
     pub fn current(&self) -> (T, Option<FileProblem>) {
-        self.look(Instant::now())
+        self.check(Instant::now())
     }
 
     /// As [`Self::current`], and nothing once the files have been unusable for longer than `age_max`.
     pub fn current_within(&self, age_max: Duration) -> (Option<T>, Option<FileProblem>) {
-        self.look_within(Instant::now(), age_max)
+        self.check_within(Instant::now(), age_max)
     }
 
-    fn look_within(&self, now: Instant, age_max: Duration) -> (Option<T>, Option<FileProblem>) {
-        let (made, problem) = self.look(now);
+    fn check_within(&self, now: Instant, age_max: Duration) -> (Option<T>, Option<FileProblem>) {
+        let (made, problem) = self.check(now);
         let good_at = self.state.lock().unwrap_or_else(PoisonError::into_inner).good_at;
         let is_too_old = problem.is_some() && now.saturating_duration_since(good_at) > age_max;
         ((!is_too_old).then_some(made), problem)
     }
 
-    fn look(&self, now: Instant) -> (T, Option<FileProblem>) {
+    fn check(&self, now: Instant) -> (T, Option<FileProblem>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.saturating_duration_since(state.looked_at) >= LOOK_INTERVAL {
-            state.looked_at = now;
+        if now.saturating_duration_since(state.checked_at) >= CHECK_INTERVAL {
+            state.checked_at = now;
             let changed = read(&self.paths).and_then(|texts| match texts == state.texts {
                 true => Ok(None),
                 false => (self.make)(&texts).map(|made| Some((texts, made))),
@@ -213,13 +213,13 @@ mod tests {
         let first = vec![b"good 1".to_vec(), b"x".to_vec()];
         let mut now = Instant::now();
         fs::write(&one, "bad").unwrap();
-        assert_eq!(files.look(now), (first.clone(), None), "it was looked at just now");
-        now += LOOK_INTERVAL;
-        assert_eq!(files.look(now), (first.clone(), Some(FileProblem::of(&one, "it is bad"))));
-        assert_eq!(files.look(now), (first, Some(FileProblem::of(&one, "it is bad"))));
+        assert_eq!(files.check(now), (first.clone(), None), "it was checked just now");
+        now += CHECK_INTERVAL;
+        assert_eq!(files.check(now), (first.clone(), Some(FileProblem::of(&one, "it is bad"))));
+        assert_eq!(files.check(now), (first, Some(FileProblem::of(&one, "it is bad"))));
         fs::write(&one, "good 2").unwrap();
-        now += LOOK_INTERVAL;
-        assert_eq!(files.look(now), (vec![b"good 2".to_vec(), b"x".to_vec()], None));
+        now += CHECK_INTERVAL;
+        assert_eq!(files.check(now), (vec![b"good 2".to_vec(), b"x".to_vec()], None));
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let files = files(&[&one]).unwrap();
         let (start, age_max) = (Instant::now(), Duration::from_secs(100));
         fs::write(&one, "bad").unwrap();
-        let held = |secs| files.look_within(start + Duration::from_secs(secs), age_max).0.is_some();
+        let held = |secs| files.check_within(start + Duration::from_secs(secs), age_max).0.is_some();
         assert!(held(50) && held(99));
         assert!(!held(102));
         fs::write(&one, "good 2").unwrap();

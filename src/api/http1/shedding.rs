@@ -128,8 +128,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn is_behind_after(shedding: &Shedding, looks: &[(u64, u32)]) -> bool {
-        looks.iter().for_each(|(late_ms, requests)| shedding.note(ms(*late_ms), *requests));
+    fn is_behind_after(shedding: &Shedding, checks: &[(u64, u32)]) -> bool {
+        checks.iter().for_each(|(late_ms, requests)| shedding.note(ms(*late_ms), *requests));
         shedding.is_behind()
     }
 
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn one_late_read_or_few_requests_are_no_overload() {
         let shedding = Shedding::new(MAX);
-        for look in [(900, 1_000), (10, 1_000), (900, 1_000), (900, 5), (900, 1_000)] {
-            assert!(!is_behind_after(&shedding, &[look]));
+        for check in [(900, 1_000), (10, 1_000), (900, 1_000), (900, 5), (900, 1_000)] {
+            assert!(!is_behind_after(&shedding, &[check]));
         }
     }
 

@@ -5,10 +5,10 @@
 //! and changes entries by swaps that leave the bag unchanged. So a concurrent write wins, and two servers can repair
 //! one bag without harm.
 
-mod look;
 mod metrics;
 mod queue;
 mod repair;
+mod scan;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio::time::sleep;
 
-use self::look::look_for_swaps;
 use self::metrics::CleanerMetrics;
 use self::queue::{Due, Noted, Queue, Wrong};
 pub(super) use self::repair::{Repairer, changed};
+use self::scan::scan_swaps;
 use super::insist::{RETRY_MAX, RETRY_MIN};
 use crate::actors::{ListPool, MetadataHandle};
 use crate::domain::{EntityId, ListKey, Timestamp};
@@ -84,7 +84,7 @@ impl Cleaner {
 
     /// Repairs until it is dropped.
     pub async fn run(self, metadata: MetadataHandle, lists: ListPool) {
-        tokio::join!(look_for_swaps(&self, &metadata, &lists), self.repair(&metadata, &lists));
+        tokio::join!(scan_swaps(&self, &metadata, &lists), self.repair(&metadata, &lists));
     }
 
     async fn repair(&self, metadata: &MetadataHandle, lists: &ListPool) {

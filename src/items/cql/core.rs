@@ -32,7 +32,7 @@ use crate::items::{BoundOf, StoreError};
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a session looks at the index of values while something is wrong with it.
-const INDEX_LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const INDEX_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The shared state of a session's operations.
 pub struct Core {
@@ -64,7 +64,7 @@ pub struct Core {
     bound_of: Arc<OnceLock<BoundOf>>,
     /// Whether the search by value was prepared.
     is_search_prepared: AtomicBool,
-    index_looked_at: tokio::sync::Mutex<Option<Instant>>,
+    index_checked_at: tokio::sync::Mutex<Option<Instant>>,
     options: CqlOptions,
     dialect: Dialect,
     pub gate: Gate,
@@ -111,7 +111,7 @@ impl Core {
             bound_of: Arc::clone(&shared.bound_of),
             permits,
             is_search_prepared: AtomicBool::new(false),
-            index_looked_at: tokio::sync::Mutex::default(),
+            index_checked_at: tokio::sync::Mutex::default(),
             options: options.clone(),
             dialect,
             gate: Gate::default(),
@@ -130,12 +130,12 @@ impl Core {
             return Ok(());
         }
         let checking = async {
-            let mut looked_at = self.index_looked_at.lock().await;
-            match (self.watch.index_defect(), *looked_at) {
-                (Some(defect), Some(at)) if at.elapsed() < INDEX_LOOK_INTERVAL => {
+            let mut checked_at = self.index_checked_at.lock().await;
+            match (self.watch.index_defect(), *checked_at) {
+                (Some(defect), Some(at)) if at.elapsed() < INDEX_CHECK_INTERVAL => {
                     return Err(unavailable(defect));
                 }
-                _ => *looked_at = Some(Instant::now()),
+                _ => *checked_at = Some(Instant::now()),
             }
             let defect = self.cluster.prepare_search().await?;
             self.watch.index_is(defect.clone());

@@ -18,7 +18,7 @@ use crate::items::StoreError;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node may take to know a table that its own tables name.
 const KNOWN_WITHIN: Duration = Duration::from_secs(10);
-const KNOWN_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const KNOWN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// All rows of a small query.
 pub async fn select<R>(
@@ -45,7 +45,7 @@ where
         match session.query_unpaged(query(text, consistency), ()).await {
             Ok(result) => return rows_of(result),
             Err(error) if Failure::of(&error, false).kind == NO_TABLE && Instant::now() < until => {
-                sleep(KNOWN_LOOK_INTERVAL).await;
+                sleep(KNOWN_CHECK_INTERVAL).await;
             }
             Err(error) => return Err(failed(&error)),
         }

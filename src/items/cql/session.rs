@@ -27,12 +27,12 @@ use super::pressure::coalesce::Query;
 use super::pressure::permits::Permit;
 use super::shared::Shared;
 use super::upkeep::lookout::Lookout;
-use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_looks};
+use super::upkeep::{lookout, node_clocks, sweeps, trims, wide_lists};
 use crate::domain::{FeatureKey, Item, ListKey, MaxItems, NewItem, Order, Timestamp};
 use crate::items::{
     AggregateOutcome, Aggregation, BagEntries, BagScan, BagSwap, Bounds, Count, Done, EntityPage, EntityPlace,
     ItemPage, ItemSession, JoinedAdds, OpContext, Range, ReadBag, Removal, RemovalTurns, StoreError, SwapId,
-    SwapJournal, SwapLook, SwapPage, Swapped, ToAwait,
+    SwapJournal, SwapPage, SwapScan, Swapped, ToAwait,
 };
 
 /// How long a session that opens waits for its search by value.
@@ -44,7 +44,7 @@ pub struct CqlSession {
     lookout: AbortHandle,
     trims: AbortHandle,
     repairs: AbortHandle,
-    wide_looks: AbortHandle,
+    wide_lists: AbortHandle,
     sweeps: AbortHandle,
     node_clocks: AbortHandle,
 }
@@ -54,7 +54,7 @@ impl Drop for CqlSession {
         self.lookout.abort();
         self.trims.abort();
         self.repairs.abort();
-        self.wide_looks.abort();
+        self.wide_lists.abort();
         self.sweeps.abort();
         self.node_clocks.abort();
     }
@@ -71,12 +71,12 @@ impl CqlSession {
         let lookout = tokio::spawn(lookout::watch_cluster(seen)).abort_handle();
         let trims = tokio::spawn(trims::cut(Arc::clone(&core))).abort_handle();
         let repairs = tokio::spawn(members::repair(Arc::clone(&core))).abort_handle();
-        let wide_looks = tokio::spawn(wide_looks::look_for_wide(Arc::clone(&core))).abort_handle();
+        let wide_lists = tokio::spawn(wide_lists::check_wide_lists(Arc::clone(&core))).abort_handle();
         let sweeps = tokio::spawn(sweeps::sweep(Arc::clone(&core))).abort_handle();
         let node_clocks = tokio::spawn(node_clocks::follow(Arc::clone(&core), cluster)).abort_handle();
         // So the first removal need not do it. A defect of the index is logged already.
         let _ = core.prepare_search(tokio::time::Instant::now() + FIND_TIMEOUT).await;
-        Ok(Self { core, lookout, trims, repairs, wide_looks, sweeps, node_clocks })
+        Ok(Self { core, lookout, trims, repairs, wide_lists, sweeps, node_clocks })
     }
 
     /// Runs a read to its end, even without a waiting caller.
@@ -300,10 +300,10 @@ impl ItemSession for CqlSession {
 
 #[async_trait(?Send)]
 impl SwapJournal for CqlSession {
-    async fn unfinished_swaps(&self, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError> {
+    async fn unfinished_swaps(&self, op: &OpContext, scan: SwapScan) -> Result<SwapPage, StoreError> {
         self.core.admit()?;
         let op = *op;
-        self.read(|core| async move { unfinished::look(&core, &op, look).await }).await
+        self.read(|core| async move { unfinished::scan(&core, &op, scan).await }).await
     }
 
     async fn finish_swap(&self, op: &OpContext, swap: SwapId) -> Result<(), StoreError> {

@@ -82,13 +82,13 @@ pub struct Verified {
 /// Checks the metadata file of a data directory, if it exists: every checksum, and the form of every record. Changes
 /// nothing, even if a kill left a file that needs repair.
 pub fn verify(dir: &Path) -> Result<Option<Verified>, OpenError> {
-    looking(dir, check)
+    with_overlay(dir, check)
 }
 
-fn looking<T>(dir: &Path, look: impl FnOnce(Overlay) -> Result<T, JournalError>) -> Result<Option<T>, OpenError> {
+fn with_overlay<T>(dir: &Path, read: impl FnOnce(Overlay) -> Result<T, JournalError>) -> Result<Option<T>, OpenError> {
     let path = dir.join(FILE_NAME);
     match Overlay::open(&path) {
-        Ok(Some(overlay)) => mistrusting(|| look(overlay)).map(Some).map_err(|error| error.at(&path)),
+        Ok(Some(overlay)) => mistrusting(|| read(overlay)).map(Some).map_err(|error| error.at(&path)),
         Ok(None) => Err(OpenError::Locked { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(OpenError::Io { path, source }),
@@ -97,8 +97,8 @@ fn looking<T>(dir: &Path, look: impl FnOnce(Overlay) -> Result<T, JournalError>)
 
 /// The store that the metadata file of a data directory belongs to, and whether it ever held a definition. `None`
 /// without a file. Changes nothing.
-pub fn look(dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
-    looking(dir, |overlay| {
+pub fn peek(dir: &Path) -> Result<Option<(Option<StoreId>, bool)>, OpenError> {
+    with_overlay(dir, |overlay| {
         let database = Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(overlay)?;
         let revision = read_state(&database)?.revision;
         Ok((store_of(&database)?, revision.0 > 0))

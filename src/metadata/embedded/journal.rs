@@ -22,7 +22,7 @@ use crate::metadata::jobs::Job;
 use crate::metadata::keys::change::KeyTransition;
 use crate::metadata::keys::erasures::{ErasureEntry, write as write_erasure};
 use crate::metadata::keys::server_changes::{ServerChangeEntry, write as write_server_change};
-use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, record};
+use crate::metadata::keys::{AUDIT_SCANNED_MAX, AuditFilter, AuditPage, record};
 use crate::metadata::local::{Journal, PackedFeatures, State};
 use crate::metadata::{HistoryEntry, MetadataError, Page, Snapshot};
 
@@ -154,7 +154,7 @@ impl Journal for RedbJournal {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        let read = trail::read(self.database()?, filter, before, page_size, AUDIT_LOOKED_AT_MAX);
+        let read = trail::read(self.database()?, filter, before, page_size, AUDIT_SCANNED_MAX);
         read.map_err(unreadable("the audit trail"))
     }
 

@@ -30,7 +30,7 @@ use redb::Database;
 use super::MetadataError;
 use super::local::LocalStore;
 use crate::domain::{Belonging, LogMark, StoreId};
-pub use backup::{Verified, look, verify};
+pub use backup::{Verified, peek, verify};
 pub use journal::RedbJournal;
 
 /// The file's name in the data directory.

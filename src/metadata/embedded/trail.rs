@@ -27,10 +27,10 @@ pub(super) fn read(
     let servers = transaction.open_table(SERVER_CHANGES)?;
     let mut entries: Vec<AuditEntry> = Vec::new();
     let end = before.map_or(u64::MAX, |before| before.0);
-    for (looked_at, row) in transaction.open_table(PLACES)?.range(..end)?.rev().enumerate() {
+    for (scanned, row) in transaction.open_table(PLACES)?.range(..end)?.rev().enumerate() {
         let (revision, place) = row?;
         let revision = revision.value();
-        if looked_at == most {
+        if scanned == most {
             return Ok(AuditPage { entries, next: Some(Revision(revision + 1)) });
         }
         let missing = || missing_entry(revision);

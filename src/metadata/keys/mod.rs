@@ -220,7 +220,7 @@ pub struct AuditPage {
 }
 
 /// Entries that one page examines at most. A page that finds few ends there, and returns where the next page begins.
-pub(crate) const AUDIT_LOOKED_AT_MAX: usize = 10_000;
+pub(crate) const AUDIT_SCANNED_MAX: usize = 10_000;
 
 impl AuditPage {
     /// A page of the matches among the examined entries. Entries older than `looked_at_from` may follow.

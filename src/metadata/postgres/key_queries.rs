@@ -11,7 +11,7 @@ use crate::domain::{ApiKey, KeyId, Limit, Revision, Timestamp};
 use crate::metadata::MetadataError;
 use crate::metadata::keys::erasures::{Erasure, ErasureEntry};
 use crate::metadata::keys::server_changes::{ServerChange, ServerChangeEntry};
-use crate::metadata::keys::{AUDIT_LOOKED_AT_MAX, AuditFilter, AuditPage, KeyHistoryEntry};
+use crate::metadata::keys::{AUDIT_SCANNED_MAX, AuditFilter, AuditPage, KeyHistoryEntry};
 
 type Connection = PgConnection;
 
@@ -108,7 +108,7 @@ pub(super) async fn audit(
     // Each revision has at most one entry.
     let end = revision(connection).await?.0 + 1;
     let end = before.map_or(end, |before| before.0.min(end));
-    let begin = end.saturating_sub(AUDIT_LOOKED_AT_MAX as u64);
+    let begin = end.saturating_sub(AUDIT_SCANNED_MAX as u64);
     // Nothing is later than the range of the tables.
     let nanos = |at: Timestamp| i64::try_from(at.as_nanos()).unwrap_or(i64::MAX);
     let found = sqlx::query_file_as!(

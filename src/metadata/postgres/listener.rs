@@ -28,7 +28,7 @@ const CHANNEL: &str = "liststore_metadata";
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The smallest interval between checks of a suspected server.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) struct Listener {
     hosts: Arc<Hosts>,
@@ -42,7 +42,7 @@ struct State {
     listener: Option<Entered<PgListener>>,
     next_poll: Instant,
     /// No check of a suspected server happens earlier.
-    next_look: Instant,
+    next_check: Instant,
 }
 
 struct Metrics {
@@ -76,7 +76,7 @@ impl Metrics {
 
 impl Listener {
     pub fn new(hosts: Arc<Hosts>, poll_interval: Duration, registry: &Registry) -> prometheus::Result<Self> {
-        let state = Mutex::new(State { listener: None, next_poll: Instant::now(), next_look: Instant::now() });
+        let state = Mutex::new(State { listener: None, next_poll: Instant::now(), next_check: Instant::now() });
         Ok(Self { hosts, poll_interval, state, metrics: Metrics::register(registry)? })
     }
 
@@ -90,7 +90,7 @@ impl Listener {
         };
         let reported = loop {
             let suspected = async {
-                sleep_until(state.next_look).await;
+                sleep_until(state.next_check).await;
                 connections.suspected().await;
             };
             tokio::select! {
@@ -112,7 +112,7 @@ impl Listener {
                 // A failure of calls without a changed server causes no news, because readers retry on their own.
                 () = suspected => {
                     let answer = self.answers(listener, connections.connect_time()).await;
-                    state.next_look = Instant::now() + LOOK_INTERVAL;
+                    state.next_check = Instant::now() + CHECK_INTERVAL;
                     if answer.is_err() {
                         break answer;
                     }

@@ -17,7 +17,7 @@ use crate::metadata::postgres_url::PostgresUrl;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest wait of a starting server for a hanging Postgres.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
+const INSPECTION_TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest wait of a migration for another one, or for a table in use.
 const BEGIN_MIGRATION: &str = "BEGIN; SET LOCAL lock_timeout = '60s'";
 /// An arbitrary number, the same for all.
@@ -54,14 +54,16 @@ pub enum MigrateError {
 
 /// Connects and reads the state, for `liststore check`, and for `serve` before it starts. Changes nothing.
 pub async fn inspect(url: &str) -> Result<Inspection, MetadataError> {
-    let look = async {
+    let inspecting = async {
         let mut connection = connect(url).await?;
-        let inspection = schema::look(&mut connection).await.map_err(Failure::into_error)?;
+        let inspection = schema::inspect_separately(&mut connection).await.map_err(Failure::into_error)?;
         // The orderly end may fail without effect.
         let _ = connection.close().await;
         Ok(inspection)
     };
-    timeout(LOOK_TIME_MAX, look).await.unwrap_or_else(|_| Err(unavailable("postgres did not respond within 5 s")))
+    timeout(INSPECTION_TIME_MAX, inspecting)
+        .await
+        .unwrap_or_else(|_| Err(unavailable("postgres did not respond within 5 s")))
 }
 
 /// The encryption mode of the URL, and its result, for `liststore check`.

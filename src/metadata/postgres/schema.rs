@@ -117,7 +117,7 @@ pub struct Inspection {
 }
 
 /// As [`inspect`], in a separate transaction.
-pub(super) async fn look(connection: &mut PgConnection) -> Result<Inspection, Failure> {
+pub(super) async fn inspect_separately(connection: &mut PgConnection) -> Result<Inspection, Failure> {
     let mut transaction = connection.begin_with(BEGIN).await?;
     let inspection = inspect(&mut transaction).await?;
     transaction.commit().await?;
@@ -170,7 +170,7 @@ fn compare(known: &[Migration], applied: &[(i64, Vec<u8>)], served_from: Option<
 
 /// Refuses a database with an incompatible schema.
 pub(super) async fn require_served(connection: &mut PgConnection) -> Result<(), MetadataError> {
-    let state = look(connection).await.map_err(Failure::into_error)?.schema;
+    let state = inspect_separately(connection).await.map_err(Failure::into_error)?.schema;
     if state.is_served() { Ok(()) } else { Err(unavailable(state.to_string())) }
 }
 

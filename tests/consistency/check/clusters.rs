@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Violation;
 use super::expiry::Sight;
 use super::linear::{Effect, Shares, Step, Verdict, judge, minimal};
-use super::story::{Look, Story, is_removal};
+use super::story::{Observation, Story, is_removal};
 use crate::history::{Call, History, Outcome, Request};
 
 /// Items that no call ever treated differently are one cell: one bit of the cluster's state.
@@ -33,20 +33,21 @@ pub fn check(history: &History, story: &Story<'_>) -> Result<Vec<Violation>, Str
         let call = &history.calls[index];
         Step { call: index, from: call.from, to: history.latest(call), optional: call.unknown(), effect }
     };
-    for look in &story.looks {
-        match reported(story, &homes, clusters.len(), look, &history.calls[look.call]) {
+    for observation in &story.observations {
+        match reported(story, &homes, clusters.len(), observation, &history.calls[observation.call]) {
             Ok(reported) => {
                 let mut effects: Vec<Effect> =
                     reported.into_iter().map(|(covered, seen)| Effect::reports(covered, seen)).collect();
                 // Items that share a value are of one cluster.
-                for (places, count) in &look.some {
-                    let shares =
-                        places.iter().map(|place| share(story, homes[*place], *place, &history.calls[look.call]));
+                for (places, count) in &observation.some {
+                    let shares = places
+                        .iter()
+                        .map(|place| share(story, homes[*place], *place, &history.calls[observation.call]));
                     effects[homes[places[0]].cluster].counted.push((shares.collect(), *count));
                 }
                 for (cluster, effect) in effects.into_iter().enumerate() {
                     if effect != Effect::default() {
-                        steps[cluster].push(step(look.call, effect));
+                        steps[cluster].push(step(observation.call, effect));
                     }
                 }
             }
@@ -172,16 +173,16 @@ fn reported(
     story: &Story<'_>,
     homes: &[Home],
     clusters: usize,
-    look: &Look,
+    observation: &Observation,
     call: &Call,
 ) -> Result<Vec<(u64, u64)>, Violation> {
     let mut reported = vec![(0, 0); clusters];
-    for place in look.covered.iter().copied() {
-        let there = look.seen[place];
+    for place in observation.covered.iter().copied() {
+        let there = observation.seen[place];
         match (story.sight(place, call), there) {
             (Sight::Hidden, true) => {
                 let item = &story.items[place].item;
-                return Err(Violation::new("an expired item is never returned", item.to_string(), [look.call]));
+                return Err(Violation::new("an expired item is never returned", item.to_string(), [observation.call]));
             }
             (Sight::Hidden | Sight::Unsure, false) => continue,
             (Sight::Visible | Sight::Unsure, true) | (Sight::Visible, false) => {}
@@ -196,7 +197,7 @@ fn reported(
                 item.item,
                 if there { "" } else { "not " }
             );
-            return Err(Violation::new("an add is atomic", detail, adds.chain([look.call])));
+            return Err(Violation::new("an add is atomic", detail, adds.chain([observation.call])));
         }
         *covered |= home.bit;
         if there {

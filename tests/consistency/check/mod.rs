@@ -25,7 +25,7 @@ mod story;
 mod windows;
 
 pub mod forbidden;
-pub mod forbidden_looks;
+pub mod forbidden_observations;
 pub mod forbidden_special;
 pub mod proofs;
 

@@ -6,27 +6,27 @@ use std::collections::HashMap;
 
 use super::Violation;
 use super::expiry::Sight;
-use super::story::{Look, Story};
+use super::story::{Observation, Story};
 use crate::history::History;
 
 pub fn check(history: &History, story: &Story<'_>) -> Option<Violation> {
-    let mut last_of_client: HashMap<usize, &Look> = HashMap::new();
+    let mut last_of_client: HashMap<usize, &Observation> = HashMap::new();
     // In the order in which they began, and a client makes one call at a time.
-    story.looks.iter().find_map(|look| {
-        let call = &history.calls[look.call];
+    story.observations.iter().find_map(|observation| {
+        let call = &history.calls[observation.call];
         // A search proves nothing about items that it did not request, and parts of one call have no order.
-        let before = last_of_client.insert(call.client, look)?;
+        let before = last_of_client.insert(call.client, observation)?;
         if history.calls[before.call].to > call.from {
             return None;
         }
-        let place = lost_between(history, story, before, look)?;
+        let place = lost_between(history, story, before, observation)?;
         let detail = format!("{} was there and then was not", story.items[place].item);
-        Some(Violation::new("monotonic reads", detail, [before.call, look.call]))
+        Some(Violation::new("monotonic reads", detail, [before.call, observation.call]))
     })
 }
 
 /// An item that the first page has and the second one lacks, although nothing can have removed it.
-fn lost_between(history: &History, story: &Story<'_>, first: &Look, second: &Look) -> Option<usize> {
+fn lost_between(history: &History, story: &Story<'_>, first: &Observation, second: &Observation) -> Option<usize> {
     let (began, ended) = (history.calls[first.call].from, history.calls[second.call].to);
     let removed = |place: usize| {
         let removals = &story.items[place].removals;

@@ -34,7 +34,7 @@ pub struct ItemStory {
 }
 
 /// A page, or the answer of a search for values or of an aggregation, as the list's items see it.
-pub struct Look {
+pub struct Observation {
     pub call: usize,
     /// The items of the story, by place, that it had to report.
     pub covered: Vec<usize>,
@@ -80,7 +80,7 @@ pub struct Story<'a> {
     /// The places of the items that have a value.
     pub by_value: HashMap<String, Vec<usize>>,
     /// The pages that were answered.
-    pub looks: Vec<Look>,
+    pub observations: Vec<Observation>,
     places: HashMap<&'a Item, usize>,
     /// For each item, whether every call sees it if it exists.
     lasting: Vec<bool>,
@@ -162,7 +162,7 @@ impl<'a> Story<'a> {
             calls: calls.to_vec(),
             clears,
             by_value,
-            looks: Vec::new(),
+            observations: Vec::new(),
             places,
             lasting: Vec::new(),
             expiry,
@@ -176,7 +176,7 @@ impl<'a> Story<'a> {
                 story.items[place].removals.push(change(history, *index, false));
             }
         }
-        story.looks = calls.iter().filter_map(|index| story.look(*index)).collect();
+        story.observations = calls.iter().filter_map(|index| story.observe(*index)).collect();
         Ok(story)
     }
 
@@ -253,7 +253,7 @@ impl<'a> Story<'a> {
     }
 
     /// The required and the actual results of a call. `None` if it reports no items.
-    fn look(&self, index: usize) -> Option<Look> {
+    fn observe(&self, index: usize) -> Option<Observation> {
         let Call { request, outcome, .. } = &self.history.calls[index];
         match (request, outcome) {
             (Request::Get { min, max, order, after, .. }, Outcome::Page { items, more }) => {
@@ -283,7 +283,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    fn page(&self, call: usize, asked: Range<usize>, order: Order, items: &[Item], more: bool) -> Look {
+    fn page(&self, call: usize, asked: Range<usize>, order: Order, items: &[Item], more: bool) -> Observation {
         let mut seen = vec![false; self.items.len()];
         let places: Vec<usize> = items.iter().filter_map(|item| self.key(item).ok()?.1).collect();
         places.iter().for_each(|place| seen[*place] = true);
@@ -298,11 +298,11 @@ impl<'a> Story<'a> {
                 (asked.start..end, Some(end..asked.end))
             }
         };
-        Look { call, covered: covered.collect(), seen, behind, some: Vec::new() }
+        Observation { call, covered: covered.collect(), seen, behind, some: Vec::new() }
     }
 
     /// For each value, no items newer than the found one exist.
-    fn search(&self, call: usize, between: &Range<usize>, values: &[String], newest: &[Option<u64>]) -> Look {
+    fn search(&self, call: usize, between: &Range<usize>, values: &[String], newest: &[Option<u64>]) -> Observation {
         let (mut seen, mut covered) = (vec![false; self.items.len()], Vec::new());
         for (value, newest) in values.iter().zip(newest) {
             let of_value = self.by_value.get(value).into_iter().flatten();
@@ -315,7 +315,7 @@ impl<'a> Story<'a> {
         }
         covered.sort_unstable();
         covered.dedup();
-        Look { call, covered, seen, behind: None, some: Vec::new() }
+        Observation { call, covered, seen, behind: None, some: Vec::new() }
     }
 
     /// The values of a window on which an answer reports. One that is not among the most frequent values may have been
@@ -339,7 +339,7 @@ impl<'a> Story<'a> {
     }
 
     /// For each value of a window, the number of its items.
-    fn aggregated(&self, call: usize, reported: &Aggregates) -> Look {
+    fn aggregated(&self, call: usize, reported: &Aggregates) -> Observation {
         let (mut seen, mut covered, mut some) = (vec![false; self.items.len()], Vec::new(), Vec::new());
         for counted in reported.windows.iter().flat_map(|window| self.counted(window, reported.items_read)) {
             match counted.is_clear() {
@@ -353,7 +353,7 @@ impl<'a> Story<'a> {
         }
         covered.sort_unstable();
         covered.dedup();
-        Look { call, covered, seen, behind: None, some }
+        Observation { call, covered, seen, behind: None, some }
     }
 }
 

@@ -5,7 +5,7 @@
 //! of its items: it is the list at one moment, not a mixture of several. If reads may mix, each item needs one.
 
 use super::expiry::Sight;
-use super::story::{Change, Look, Story};
+use super::story::{Change, Observation, Story};
 use super::{Violation, counts};
 use crate::history::{Call, History, Moment, NEVER, Promises};
 
@@ -82,10 +82,10 @@ impl Windows {
 pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
     let windows: Vec<Windows> = (0..story.items.len()).map(|place| Windows::of(story, place, None)).collect();
     let mut violations = Vec::new();
-    for look in &story.looks {
-        let call = &history.calls[look.call];
-        violations.extend(check_look(story, &windows, look, call, history.promises));
-        violations.extend(check_behind(story, &windows, look, call));
+    for observation in &story.observations {
+        let call = &history.calls[observation.call];
+        violations.extend(check_observation(story, &windows, observation, call, history.promises));
+        violations.extend(check_behind(story, &windows, observation, call));
     }
     for index in &story.calls {
         violations.extend(counts::check(story, &windows, *index, &history.calls[*index], history.promises));
@@ -94,10 +94,15 @@ pub fn check(history: &History, story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// The windows that a page contradicts, including every item that its call overlaps.
-fn contradicted<'w>(story: &Story<'_>, windows: &'w [Windows], look: &Look, call: &Call) -> Vec<(usize, &'w Window)> {
+fn contradicted<'w>(
+    story: &Story<'_>,
+    windows: &'w [Windows],
+    observation: &Observation,
+    call: &Call,
+) -> Vec<(usize, &'w Window)> {
     let mut against = Vec::new();
-    for place in look.covered.iter().copied() {
-        let there = look.seen[place];
+    for place in observation.covered.iter().copied() {
+        let there = observation.seen[place];
         let against_it = if there { &windows[place].absent } else { &windows[place].present };
         let overlapping: Vec<_> =
             against_it.iter().filter(|window| window.start < call.to && call.from < window.end).collect();
@@ -110,34 +115,34 @@ fn contradicted<'w>(story: &Story<'_>, windows: &'w [Windows], look: &Look, call
     against
 }
 
-fn check_look(
+fn check_observation(
     story: &Story<'_>,
     windows: &[Windows],
-    look: &Look,
+    observation: &Observation,
     call: &Call,
     promises: Promises,
 ) -> Option<Violation> {
-    let against = contradicted(story, windows, look, call);
+    let against = contradicted(story, windows, observation, call);
     let reported = |place: usize| {
-        let not = if look.seen[place] { "was" } else { "was not" };
+        let not = if observation.seen[place] { "was" } else { "was not" };
         format!("{} {not} returned", story.items[place].item)
     };
     if let Some((place, window)) = against.iter().find(|(_, window)| window.covers(call)) {
-        let promise = if look.seen[*place] {
+        let promise = if observation.seen[*place] {
             "what was removed, or never added, does not come back"
         } else {
             "what was acknowledged is there"
         };
-        return Some(Violation::new(promise, reported(*place), window.calls().chain([look.call])));
+        return Some(Violation::new(promise, reported(*place), window.calls().chain([observation.call])));
     }
     if promises == Promises::Quorum {
-        let expired = |place: &usize| look.seen[*place] && story.sight(*place, call) == Sight::Hidden;
-        let place = look.covered.iter().copied().find(expired)?;
-        return Some(Violation::new("an expired item is never returned", reported(place), [look.call]));
+        let expired = |place: &usize| observation.seen[*place] && story.sight(*place, call) == Sight::Hidden;
+        let place = observation.covered.iter().copied().find(expired)?;
+        return Some(Violation::new("an expired item is never returned", reported(place), [observation.call]));
     }
     let used = no_instant_left(&against, call)?;
     let details: Vec<String> = used.iter().map(|(place, _)| reported(*place)).collect();
-    let calls = used.iter().flat_map(|(_, window)| window.calls()).chain([look.call]);
+    let calls = used.iter().flat_map(|(_, window)| window.calls()).chain([observation.call]);
     Some(Violation::new("a page is the list at one moment", details.join("; "), calls))
 }
 
@@ -158,8 +163,8 @@ fn no_instant_left<'w>(against: &[(usize, &'w Window)], call: &Call) -> Option<V
 }
 
 /// A token proves that at least one more item existed.
-fn check_behind(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call) -> Option<Violation> {
-    let mut behind = look.behind.clone()?;
+fn check_behind(story: &Story<'_>, windows: &[Windows], observation: &Observation, call: &Call) -> Option<Violation> {
+    let mut behind = observation.behind.clone()?;
     let can_be_there = |place: usize| {
         story.sight(place, call) != Sight::Hidden && !windows[place].absent.iter().any(|window| window.covers(call))
     };
@@ -167,5 +172,5 @@ fn check_behind(story: &Story<'_>, windows: &[Windows], look: &Look, call: &Call
         return None;
     }
     let detail = "no item can have been there after the page's last";
-    Some(Violation::new("a token is there exactly when more items are", detail, [look.call]))
+    Some(Violation::new("a token is there exactly when more items are", detail, [observation.call]))
 }

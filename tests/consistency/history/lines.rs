@@ -21,7 +21,7 @@ impl fmt::Display for Call {
                 write!(f, "count {list} min={min:?} max={max:?} limit={limit:?}")?;
             }
             Request::Contains { list, min, max, values } => {
-                write!(f, "look in {list} min={min:?} max={max:?} for {values:?}")?;
+                write!(f, "search in {list} min={min:?} max={max:?} for {values:?}")?;
             }
             Request::Aggregate { list, windows, group_by, .. } => {
                 write!(f, "aggregate {list} in {windows:?}")?;

@@ -106,9 +106,9 @@ impl Census {
                         bounds.insert(key.clone(), bound_of.and_then(|bound_of| bound_of(key)));
                     }
                 }
-                let looked = !sampled.shows_other(&bounds)
-                    || turn.take(|turn| sampled.look_beyond(&of_run[..=number], &bounds, now, turn)).is_some();
-                self.is_behind |= !looked;
+                let is_sampled = !sampled.shows_other(&bounds)
+                    || turn.take(|turn| sampled.sample_beyond(&of_run[..=number], &bounds, now, turn)).is_some();
+                self.is_behind |= !is_sampled;
             }
         }
         self.shown = Arc::new(bounds.into_iter().map(|(key, bound)| (key, shown_by(bound))).collect());
@@ -178,7 +178,7 @@ impl Sampled {
     }
 
     /// Samples the last of these files of a run. If they are unreadable now, another turn retries.
-    fn look_beyond(
+    fn sample_beyond(
         &mut self,
         files: &[&Arc<DataFile>],
         bounds: &HashMap<Box<str>, Bound>,
@@ -239,14 +239,14 @@ fn block_before<'a>(files: &[&'a Arc<DataFile>], block: usize, steps: usize) -> 
 }
 
 /// The search in samples.
-struct Look<'a> {
+struct SurplusSearch<'a> {
     /// Files of a run up to the sampled one.
     files: &'a [&'a Arc<DataFile>],
     bounds: &'a HashMap<Box<str>, Bound>,
     now: Timestamp,
 }
 
-impl Look<'_> {
+impl SurplusSearch<'_> {
     /// The bytes of the items of a sample that its list may show.
     fn visible(&self, sample: &Sample, ttl: Ttl) -> Vec<u64> {
         let is_shown = |entry: &Entry| !entry.deleted && is_visible(ttl, self.now, entry.timestamp, entry.expires_at);
@@ -289,7 +289,7 @@ fn beyond(
     turn: &Turn<'_>,
 ) -> Result<u64, ReadError> {
     let Some((file, earlier)) = files.split_last() else { return Ok(0) };
-    let look = Look { files, bounds, now };
+    let search = SurplusSearch { files, bounds, now };
     let (mut all, mut beyond) = (0, 0);
     for block in places(file).take_while(|_| !(turn.is_stopping)()) {
         for (number, mut sample) in file.sample(block)?.into_iter().enumerate() {
@@ -298,7 +298,7 @@ fn beyond(
                 sample.blocks_before += blocks_at_the_end(earlier, hash);
             }
             all += sample.entries.iter().map(|(_, bytes)| bytes).sum::<u64>();
-            beyond += look.beyond(block, &sample)?;
+            beyond += search.beyond(block, &sample)?;
         }
     }
     Ok(part_of(file.bytes, beyond, all))

@@ -21,7 +21,7 @@ use crate::row::reverse;
 /// The interval between attempts of a failed flush.
 const RETRY: Duration = Duration::from_secs(1);
 /// The interval between checks whether readers have left the flushed memtables.
-const READERS_LOOK: Duration = Duration::from_millis(50);
+const READERS_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The loop of the flushing thread until the store stops.
 pub fn run(engine: &Arc<Engine>) {
@@ -31,7 +31,7 @@ pub fn run(engine: &Arc<Engine>) {
             let view = engine.tables.view();
             view.frozen.is_some() && engine.has_place_for_runs(&view.files) && !engine.health.has_failed()
         };
-        let is_ready = engine.bell.wait_until(in_files.is_held().then_some(READERS_LOOK), ready);
+        let is_ready = engine.bell.wait_until(in_files.is_held().then_some(READERS_CHECK_INTERVAL), ready);
         if engine.bell.is_stopping() {
             return;
         }

@@ -79,19 +79,19 @@ impl Compactor<'_> {
     /// Waits for work, and does it.
     fn work(&mut self) {
         let engine = self.engine;
-        self.look_around();
+        self.estimate_reclaimable_space();
         let next = || (!engine.health.has_failed()).then(|| self.choose()).flatten();
         let now = Instant::now();
         let retries = self.waiting.iter().flatten().map(|waiting| waiting.until.saturating_duration_since(now));
         let retry = retries.filter(|left| !left.is_zero()).min();
         let is_reported = || engine.unreachable.get().is_some() || engine.bound_of.get().is_some();
         let was_reported = is_reported();
-        let look = match was_reported {
+        let interval = match was_reported {
             true => self.census.interval(),
             false if engine.room.is_low() => SCARCE_INTERVAL,
             false => EXPIRY_CHECK,
         };
-        let timeout = retry.map_or(look, |retry| retry.min(look));
+        let timeout = retry.map_or(interval, |retry| retry.min(interval));
         // The bounds of lists arrive after the store is open.
         engine.bell.wait_until(Some(timeout), || next().is_some() || wanted(engine) || is_reported() != was_reported);
         if engine.bell.is_stopping() {
@@ -109,7 +109,7 @@ impl Compactor<'_> {
     }
 
     /// Determines how much space can be freed.
-    fn look_around(&mut self) {
+    fn estimate_reclaimable_space(&mut self) {
         if !self.engine.health.has_failed()
             && let Err(error @ WriteError::Unknown(_)) = self.engine.tables.install_time_if_old()
         {

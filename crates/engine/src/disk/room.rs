@@ -10,8 +10,8 @@ use super::Space;
 
 /// The interval between checks of the disk during writes. A check also follows this many bytes, or an eighth of the
 /// reserve.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-const LOOK_BYTES: u64 = 1 << 20;
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_BYTES: u64 = 1 << 20;
 /// The largest reserve, without the share for data files.
 const RESERVE_MAX: u64 = 64 << 20;
 
@@ -19,7 +19,7 @@ pub struct Room {
     began: Instant,
     /// When the next check is due, in milliseconds since the start.
     due_at: AtomicU64,
-    unlooked_bytes: AtomicU64,
+    unchecked_bytes: AtomicU64,
     free: AtomicU64,
     reserve: AtomicU64,
     low: AtomicBool,
@@ -30,7 +30,7 @@ impl Default for Room {
         Self {
             began: Instant::now(),
             due_at: AtomicU64::new(0),
-            unlooked_bytes: AtomicU64::new(0),
+            unchecked_bytes: AtomicU64::new(0),
             free: AtomicU64::new(u64::MAX),
             reserve: AtomicU64::new(0),
             low: AtomicBool::new(false),
@@ -47,9 +47,9 @@ impl Room {
     /// Whether a check is due, after `wrote` more bytes were written.
     pub fn is_due(&self, wrote: usize) -> bool {
         let wrote = wrote as u64;
-        let unlooked = self.unlooked_bytes.fetch_add(wrote, Ordering::Relaxed) + wrote;
+        let unchecked = self.unchecked_bytes.fetch_add(wrote, Ordering::Relaxed) + wrote;
         let reserve = self.reserve.load(Ordering::Relaxed);
-        unlooked >= LOOK_BYTES.min(reserve / 8) || self.now() >= self.due_at.load(Ordering::Relaxed)
+        unchecked >= CHECK_BYTES.min(reserve / 8) || self.now() >= self.due_at.load(Ordering::Relaxed)
     }
 
     fn now(&self) -> u64 {
@@ -59,8 +59,8 @@ impl Room {
     /// Records the free space; `None` if it is unknown. `pending` bytes must still be written to data files. Returns
     /// whether this stops or resumes adds.
     pub fn note(&self, space: Option<Space>, file_bytes: u64, pending: u64) -> bool {
-        self.unlooked_bytes.store(0, Ordering::Relaxed);
-        self.due_at.store(self.now() + LOOK_INTERVAL.as_millis() as u64, Ordering::Relaxed);
+        self.unchecked_bytes.store(0, Ordering::Relaxed);
+        self.due_at.store(self.now() + CHECK_INTERVAL.as_millis() as u64, Ordering::Relaxed);
         let (free, reserve) = space.map_or((u64::MAX, 0), |space| (space.free, reserve(space, file_bytes)));
         self.free.store(free, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);

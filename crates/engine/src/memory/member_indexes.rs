@@ -29,28 +29,28 @@ const ONE_PART: usize = 32;
 /// Sets with the same place here share their account. It only determines when a table is made.
 const ACCOUNTS: usize = 4096;
 /// Finding a member on disk takes about as long as reading this many adjacent items.
-const ITEMS_PER_LOOK: u64 = 32;
+const ITEMS_PER_LOOKUP: u64 = 32;
 /// The smallest number of look-ups before a table is made.
-const LOOKS_MIN: u32 = 64;
+const LOOKUPS_MIN: u32 = 64;
 /// After this many look-ups another attempt is due, regardless of the outcome of the previous ones.
 const DUE_MAX: u32 = 1 << 26;
 
 /// The look-ups without a table since the last one, and the number that makes the next attempt due.
 #[derive(Debug, Clone, Copy)]
 struct Account {
-    looks: u32,
+    lookups: u32,
     due: u32,
 }
 
 impl Account {
-    const NEW: Self = Self { looks: 0, due: LOOKS_MIN };
+    const NEW: Self = Self { lookups: 0, due: LOOKUPS_MIN };
 
     fn pack(self) -> u64 {
-        u64::from(self.due) << 32 | u64::from(self.looks)
+        u64::from(self.due) << 32 | u64::from(self.lookups)
     }
 
     fn unpack(bits: u64) -> Self {
-        Self { looks: bits as u32, due: (bits >> 32) as u32 }
+        Self { lookups: bits as u32, due: (bits >> 32) as u32 }
     }
 }
 
@@ -98,10 +98,10 @@ impl MemberIndexes {
         self.kept.weight()
     }
 
-    pub fn get<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+    pub fn get<T>(&self, set: BorrowedListId<'_>, read: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
         let kept = self.kept.get(&set)?;
         let index = lock(&kept.index);
-        Some(look(&index))
+        Some(read(&index))
     }
 
     pub fn insert(&self, set: &ListId, index: MemberIndex) {
@@ -169,20 +169,20 @@ impl MemberIndexes {
     /// little more than the look-ups.
     pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
         let place = self.account(hash);
-        let Account { looks, due } = Account::unpack(place.load(Ordering::Relaxed));
-        let looks = looks.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
-        let is_due = looks >= due;
+        let Account { lookups, due } = Account::unpack(place.load(Ordering::Relaxed));
+        let lookups = lookups.saturating_add(u32::try_from(members).unwrap_or(u32::MAX));
+        let is_due = lookups >= due;
         let turn = if is_due { Arc::clone(&self.turns).try_acquire_owned().ok() } else { None };
         let next = match turn {
-            None => Account { looks, due },
+            None => Account { lookups, due },
             // Such a set is too long for a table, but it may become shorter, and other sets share the place.
-            Some(_) if looks >= DUE_MAX => Account { looks: 0, due: DUE_MAX },
-            Some(_) => Account { looks, due: looks.saturating_mul(4).min(DUE_MAX) },
+            Some(_) if lookups >= DUE_MAX => Account { lookups: 0, due: DUE_MAX },
+            Some(_) => Account { lookups, due: lookups.saturating_mul(4).min(DUE_MAX) },
         };
         // Two at once may count as one.
         place.store(next.pack(), Ordering::Relaxed);
         let bytes_max = usize::try_from(self.kept.capacity() / 2).unwrap_or(usize::MAX);
-        Some(Worth { items_max: u64::from(looks) * ITEMS_PER_LOOK, bytes_max, turn: turn? })
+        Some(Worth { items_max: u64::from(lookups) * ITEMS_PER_LOOKUP, bytes_max, turn: turn? })
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
     fn tables_are_built_once_lookups_have_cost_as_much() {
         let indexes = MemberIndexes::new(8 << 20);
         let due_after = |members| indexes.due_after(7, members).map(|worth| (worth.items_max, worth.bytes_max));
-        let items = |looks: u64| Some((looks * ITEMS_PER_LOOK, 1 << 20));
+        let items = |lookups: u64| Some((lookups * ITEMS_PER_LOOKUP, 1 << 20));
         assert_eq!((due_after(63), due_after(1)), (None, items(64)));
         // The set was longer than that. The next attempt may read four times as much.
         assert_eq!((due_after(100), due_after(91), due_after(1)), (None, None, items(256)));

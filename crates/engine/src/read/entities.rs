@@ -100,7 +100,7 @@ pub struct EntityRead<T: Reported> {
     limit: usize,
     /// The last checked list.
     place: ListId,
-    looked_at: usize,
+    lists_scanned: usize,
     reported: Vec<T::Of>,
     reported_bytes: usize,
     stage: Stage<T::Collector>,
@@ -111,7 +111,7 @@ enum Stage<C> {
     Begun(usize, Nearest),
     Lists(Lists),
     /// Checks whether any item of the list is visible.
-    Looking(Lists, Merge<'static>, C),
+    Reading(Lists, Merge<'static>, C),
 }
 
 /// Whether it is an entity's list of the feature version with this prefix, and not an accompanying one.
@@ -136,7 +136,7 @@ impl<T: Reported> EntityRead<T> {
             from => ListId::before(from.map_or(0, |from| from.hash)),
         };
         let (reported, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
-        Self { view, op: *op, hash, prefix, limit, place, looked_at: 0, reported, reported_bytes: 0, stage }
+        Self { view, op: *op, hash, prefix, limit, place, lists_scanned: 0, reported, reported_bytes: 0, stage }
     }
 
     /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
@@ -172,11 +172,11 @@ impl<T: Reported> EntityRead<T> {
                         return Ok(Some(self.page(None)));
                     };
                     // Not between the lists of one hash, because a place must not reveal other features' entities.
-                    if self.looked_at >= LISTS_MAX && list.hash() > self.place.hash() {
+                    if self.lists_scanned >= LISTS_MAX && list.hash() > self.place.hash() {
                         return Ok(Some(self.page(Some(EntityPlace { hash: list.hash(), after: None }))));
                     }
                     turn.opened(1);
-                    self.looked_at += 1;
+                    self.lists_scanned += 1;
                     let ours = is_of(&self.prefix, &list);
                     lists.pass(&list)?;
                     self.place = list;
@@ -184,14 +184,14 @@ impl<T: Reported> EntityRead<T> {
                         let in_memory = self.view.in_memory(&self.place, u64::MAX);
                         let merge = self.view.merge(&self.place, &Start::NEWEST, &in_memory)?;
                         turn.opened(merge.sources());
-                        Stage::Looking(lists, merge, T::collector(&self.op))
+                        Stage::Reading(lists, merge, T::collector(&self.op))
                     } else {
                         Stage::Lists(lists)
                     }
                 }
-                Stage::Looking(lists, mut merge, mut collector) => {
+                Stage::Reading(lists, mut merge, mut collector) => {
                     if page::collect_from(&mut merge, &mut collector, &mut turn)? == Next::Wanted {
-                        self.stage = Stage::Looking(lists, merge, collector);
+                        self.stage = Stage::Reading(lists, merge, collector);
                         return Ok(None);
                     }
                     let reported = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));

@@ -317,12 +317,12 @@ impl Tables {
         if self.expiry_clock.is_far_ahead_of(stored) { self.install_time() } else { Ok(()) }
     }
 
-    /// Passes the manifest and its files to `look`: no file is removed or added until it returns. Reads and writes
+    /// Passes the manifest and its files to `read`: no file is removed or added until it returns. Reads and writes
     /// continue. Flushes and compactions wait.
-    pub fn with_manifest<T>(&self, look: impl FnOnce(&Manifest, &Files) -> T) -> T {
+    pub fn with_manifest<T>(&self, read: impl FnOnce(&Manifest, &Files) -> T) -> T {
         let manifest = self.manifest();
         let files = self.view().files.clone();
-        look(&manifest, &files)
+        read(&manifest, &files)
     }
 
     fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<(), WriteError> {

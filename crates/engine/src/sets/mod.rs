@@ -20,7 +20,7 @@ use super::read::removal::Taken;
 use super::read::tables::InMemory;
 use super::row::reverse;
 use super::row::seek::Start;
-use super::session::{EmbeddedSession, Looked};
+use super::session::{EmbeddedSession, ReadInput};
 use search::{Held, MemberSearch};
 
 /// The largest number of members of a set in memory that are looked up on the arbiter itself.
@@ -67,7 +67,7 @@ impl EmbeddedSession {
     async fn index_members(&self, op: &OpContext, identity: Identity, set: &ListId, worth: Worth) {
         let now = Instant::now();
         let op = OpContext { deadline: now + op.deadline.saturating_duration_since(now) / 4, ..*op };
-        let Looked { seen, view, in_memory, inline } = self.look(set, u64::MAX);
+        let ReadInput { seen, view, in_memory, inline } = self.prepare_read(set, u64::MAX);
         let mut scan = Scan::new(view, in_memory, set.clone(), Start::NEWEST, IndexBuilder::new(identity, worth));
         if let Ok(Some(index)) = self.read(&op, inline, move || scan.turn().transpose()).await {
             self.engine.heads.keep_members(set, seen, index);

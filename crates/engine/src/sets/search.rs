@@ -17,7 +17,7 @@ use crate::row::reverse::{self, Pointer};
 use crate::row::seek::Start;
 
 /// The cost of a look-up within a turn, in opened sources.
-const LOOK_COST: usize = 2;
+const SEARCH_STEP_COST: usize = 2;
 
 /// A list, and its memory content.
 pub struct Held {
@@ -84,7 +84,7 @@ impl MemberSearch {
     pub fn turn(&mut self) -> Result<Option<Vec<Met>>, ReadError> {
         let mut turn = Turn::new();
         while turn.spend(&[]) {
-            turn.opened(LOOK_COST);
+            turn.opened(SEARCH_STEP_COST);
             self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Begun => match self.wanted.first() {
                     Some(first) => {

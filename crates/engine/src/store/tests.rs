@@ -91,7 +91,7 @@ impl Stage {
     }
 
     /// Begins reads when the previous one has been answered: short ones, which the head answers, and a long one.
-    fn look(&mut self) {
+    fn read_all(&mut self) {
         let long = self.begin_long_read();
         self.reported.push(count_in_head(&self.store));
         match long.recv_timeout(WAITS) {
@@ -128,7 +128,7 @@ impl Stage {
 fn a_change_appears_to_short_and_long_reads_at_one_moment() {
     for in_files in [false, true] {
         let mut stage = Stage::set(in_files);
-        stage.add_one(Stage::look);
+        stage.add_one(Stage::read_all);
         stage.judge();
     }
 }

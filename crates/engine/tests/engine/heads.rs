@@ -73,7 +73,7 @@ impl Run {
     }
 
     /// Mostly short pages, so that the head stays short.
-    async fn look(&mut self) {
+    async fn read_page(&mut self) {
         let limit = if self.rng.one_in(10) { 1 + self.rng.below(300) } else { 1 + self.rng.below(60) };
         let (op, range) = (operation(START, TTL_SECS), newest(limit as usize));
         let expected = self.model.page(0, &op, &range);
@@ -94,7 +94,7 @@ async fn run(seed: u64, value_len: usize) {
     }
     for _ in 0..120 {
         run.step().await;
-        run.look().await;
+        run.read_page().await;
     }
 }
 

@@ -81,7 +81,7 @@ impl Run {
                 self.set_clock();
             }
             6..20 => self.change().await,
-            20..25 => self.look().await,
+            20..25 => self.count_and_search().await,
             _ => self.get().await,
         }
     }
@@ -173,7 +173,7 @@ impl Run {
     }
 
     /// Counts, and searches values.
-    async fn look(&mut self) {
+    async fn count_and_search(&mut self) {
         let (list_number, op, range) = (self.rng.below(LISTS), self.operation(), self.range());
         if self.now < self.latest {
             // Items that had expired by a clock that was stepped back since may be gone or not.

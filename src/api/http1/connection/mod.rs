@@ -68,7 +68,7 @@ pub(super) struct Connection<'h, S, H> {
     /// Received and not yet parsed. Has a buffer only while it is not empty.
     input: BytesMut,
     /// The number of input bytes without a complete head.
-    looked_at: usize,
+    scanned: usize,
     /// When the first byte of an incomplete head arrived.
     head_began: Option<Instant>,
     /// When it began to wait for a request, and the deadline for its beginning.
@@ -102,7 +102,7 @@ where
             share: Share::new(Arc::clone(&shared.budget), Holder::Stranger),
             has_ended: false,
             input: BytesMut::new(),
-            looked_at: 0,
+            scanned: 0,
             head_began: None,
             waits_since,
             idle_until: waits_since + KEEP_ALIVE,
@@ -169,16 +169,16 @@ where
         // Some clients send an empty line after a body (RFC 9112, section 2.2).
         while self.input.starts_with(b"\r\n") {
             self.input.advance(2);
-            self.looked_at = 0;
+            self.scanned = 0;
         }
         // A head that arrives byte by byte is not parsed again for each byte.
-        let news = self.input.get(self.looked_at..).unwrap_or_default();
-        if news.is_empty() || (self.looked_at > 0 && !news.contains(&b'\n') && self.input.len() < HEAD_BYTES_MAX) {
-            self.looked_at = self.input.len();
+        let news = self.input.get(self.scanned..).unwrap_or_default();
+        if news.is_empty() || (self.scanned > 0 && !news.contains(&b'\n') && self.input.len() < HEAD_BYTES_MAX) {
+            self.scanned = self.input.len();
             return Parsed::Partial;
         }
         let parsed = head::parse(&self.input, &self.shared.hosts, |target| self.handler.headers_wanted(target));
-        self.looked_at = if matches!(parsed, Parsed::Partial) { self.input.len() } else { 0 };
+        self.scanned = if matches!(parsed, Parsed::Partial) { self.input.len() } else { 0 };
         parsed
     }
 

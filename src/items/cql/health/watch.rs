@@ -12,7 +12,7 @@ use super::news::Reported;
 use super::view::{Contact, View};
 
 /// How often the view is looked at for the log.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The report of a session.
 pub trait Seen: Send + Sync {
@@ -36,7 +36,7 @@ pub struct Watch {
 /// The state that the log reported, and the time of the last check.
 #[derive(Debug, Default)]
 struct Log {
-    looked_at: Option<Instant>,
+    checked_at: Option<Instant>,
     reported: Reported,
 }
 
@@ -104,12 +104,12 @@ impl Watch {
     }
 
     /// Logs changes, if a check is due. Every session calls this regularly.
-    pub fn look(&self, now: Instant) {
+    pub fn log_changes(&self, now: Instant) {
         let Ok(mut log) = self.log.try_lock() else { return };
-        if log.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK_INTERVAL) {
+        if log.checked_at.is_some_and(|at| now.saturating_duration_since(at) < CHECK_INTERVAL) {
             return;
         }
-        log.looked_at = Some(now);
+        log.checked_at = Some(now);
         let view = self.view();
         for news in log.reported.take_in(&view, self.refusals(), now) {
             news.log(&view);

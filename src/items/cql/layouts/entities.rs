@@ -30,7 +30,7 @@ const PARTITIONS_MAX: usize = 2_000;
 /// Partitions of one request. There may be fewer, or none, though others follow.
 const PAGE_PARTITIONS: usize = 1_000;
 /// Lists that are asked at once whether they have items.
-const LOOKS_MAX: usize = 8;
+const LISTS_READ_AT_ONCE: usize = 8;
 /// What cannot be read between two tokens is read of a part of them: of this many bits less.
 const STEP_BITS: u32 = 4;
 /// No attempt is repeated with less time than this.
@@ -92,26 +92,26 @@ pub async fn entities(
     lists.sort_unstable();
     lists.dedup();
     let mut page = EntityPage::default();
-    let mut looked_at = 0;
+    let mut checked = 0;
     if reported == Reported::All {
-        looked_at = lists.len().min(limit);
-        page.entities.extend(lists[..looked_at].iter().map(|(_, entity)| entity.clone()));
+        checked = lists.len().min(limit);
+        page.entities.extend(lists[..checked].iter().map(|(_, entity)| entity.clone()));
     }
-    for some in lists[looked_at..].chunks(LOOKS_MAX) {
-        if page.entities.len() >= limit || (looked_at > 0 && Instant::now() >= half_time) {
+    for some in lists[checked..].chunks(LISTS_READ_AT_ONCE) {
+        if page.entities.len() >= limit || (checked > 0 && Instant::now() >= half_time) {
             break;
         }
         let some = &some[..some.len().min(limit - page.entities.len())];
         let visible = some.iter().map(|(_, entity)| has_items(core, op, feature_key, entity));
         let visible = try_join_all(visible).await?;
         page.entities.extend(some.iter().zip(visible).filter(|(_, visible)| *visible).map(|((_, id), _)| id.clone()));
-        looked_at += some.len();
-        if some.len() < LOOKS_MAX {
+        checked += some.len();
+        if some.len() < LISTS_READ_AT_ONCE {
             break;
         }
     }
-    page.next = match lists.get(..looked_at) {
-        Some([.., (hash, entity)]) if looked_at < lists.len() => {
+    page.next = match lists.get(..checked) {
+        Some([.., (hash, entity)]) if checked < lists.len() => {
             Some(EntityPlace { hash: *hash, after: Some(entity.clone()) })
         }
         _ => cut.map(|cut| EntityPlace { hash: hash_of(cut), after: None }),

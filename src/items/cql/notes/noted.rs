@@ -30,13 +30,13 @@ pub struct Noted<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    looked_at: HashMap<K, Instant>,
+    queued_at: HashMap<K, Instant>,
     waiting: VecDeque<Met<K>>,
 }
 
 impl<K> Default for Noted<K> {
     fn default() -> Self {
-        let state = Mutex::new(State { looked_at: HashMap::new(), waiting: VecDeque::new() });
+        let state = Mutex::new(State { queued_at: HashMap::new(), waiting: VecDeque::new() });
         Self { state, rung: Notify::new() }
     }
 }
@@ -50,14 +50,14 @@ impl<K: Clone + Eq + Hash> Noted<K> {
     pub fn met(&self, what: K) {
         let mut state = self.state();
         let now = Instant::now();
-        if state.looked_at.get(&what).is_some_and(|at| now - *at < INTERVAL) {
+        if state.queued_at.get(&what).is_some_and(|at| now - *at < INTERVAL) {
             return;
         }
-        if state.looked_at.len() >= REMEMBERED_MAX {
-            state.looked_at.retain(|_, at| now - *at < INTERVAL);
+        if state.queued_at.len() >= REMEMBERED_MAX {
+            state.queued_at.retain(|_, at| now - *at < INTERVAL);
         }
-        if state.looked_at.len() < REMEMBERED_MAX && state.waiting.len() < REMEMBERED_MAX {
-            state.looked_at.insert(what.clone(), now);
+        if state.queued_at.len() < REMEMBERED_MAX && state.waiting.len() < REMEMBERED_MAX {
+            state.queued_at.insert(what.clone(), now);
             state.waiting.push_back(Met { what, at: now });
             self.rung.notify_one();
         }

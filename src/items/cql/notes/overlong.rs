@@ -7,7 +7,7 @@ use crate::items::OpContext;
 /// A list may be longer than is shown by such a part of it, so that not every add brings a tombstone.
 const SLACK_PART: usize = 8;
 /// Items that are added between two looks, about, where lists are short.
-const LOOK_EVERY_MIN: usize = 16;
+const CHECK_EVERY_MIN: usize = 16;
 
 /// By how much a list may be longer.
 pub fn slack(max_items: MaxItems) -> usize {
@@ -28,7 +28,7 @@ impl Overlong {
 
     /// Has a list looked at now and then to which items were added.
     pub fn added(&self, op: &OpContext, list: &ListKey, items: usize) {
-        let due = |max_items| fastrand::usize(..slack(max_items).max(LOOK_EVERY_MIN)) < items;
+        let due = |max_items| fastrand::usize(..slack(max_items).max(CHECK_EVERY_MIN)) < items;
         if op.max_items.is_some_and(due) {
             self.met(op, list);
         }

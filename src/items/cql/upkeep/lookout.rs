@@ -22,7 +22,7 @@ use crate::items::cql::query::query;
 use crate::items::cql::statements::lists::ListStatement;
 
 /// How often it looks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How often it checks why no node is reached. The reason may change: a node that was silent is stopped, say.
 const WHY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a silent node may take to show that it is not. Each is asked once a second.
@@ -67,7 +67,7 @@ pub async fn watch_cluster(lookout: Arc<Lookout>) {
     let (core, cluster) = (&lookout.core, &lookout.cluster);
     let (mut asked_why, mut probes) = (None, JoinSet::new());
     loop {
-        sleep(LOOK_INTERVAL).await;
+        sleep(CHECK_INTERVAL).await;
         let (now, reached) = (Instant::now(), lookout.nodes().iter().any(|(_, contact)| *contact == Contact::Answers));
         core.gate.note(reached, now);
         if reached {
@@ -85,7 +85,7 @@ pub async fn watch_cluster(lookout: Arc<Lookout>) {
                 probes.spawn(probe(Arc::clone(&lookout), node.host_id));
             }
         }
-        core.watch.look(now);
+        core.watch.log_changes(now);
     }
 }
 
@@ -97,7 +97,7 @@ async fn ask_why(Lookout { core, cluster }: &Lookout) {
     }
     let asked = cluster.session.query_unpaged(query("SELECT key FROM system.local", Consistency::One), ());
     if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }))) =
-        timeout(LOOK_INTERVAL, asked).await
+        timeout(CHECK_INTERVAL, asked).await
     {
         core.gate.set_reason(reason_without_connections(&last_connection_error));
     }

@@ -6,10 +6,10 @@
 //! | `node_clocks` | following the clocks of nodes |
 //! | `trims` | cutting lists that are longer than they show |
 //! | `sweeps` | replacing row tombstones by range tombstones |
-//! | `wide_looks` | finding lists that need buckets |
+//! | `wide_lists` | finding lists that need buckets |
 
 pub mod lookout;
 pub mod node_clocks;
 pub mod sweeps;
 pub mod trims;
-pub mod wide_looks;
+pub mod wide_lists;

@@ -30,7 +30,7 @@ pub async fn cut(core: Arc<Core>) {
         // Otherwise recently added items would stay.
         sleep_until(met.at + core.write_clock.until_settled()).await;
         // The next operation that finds the list notes it again.
-        if let Err(error) = look(&core, &met.what).await {
+        if let Err(error) = trim_list(&core, &met.what).await {
             tracing::debug!(%error, "cannot trim a list beyond its max_items");
         }
     }
@@ -39,7 +39,7 @@ pub async fn cut(core: Arc<Core>) {
 /// Deletes the items that a list does not show, if they exceed the slack, and if the same bound holds before and after
 /// the end was found. Under a bound that was raised in between, newer items may have pushed out items that were never
 /// hidden.
-async fn look(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
+async fn trim_list(core: &Arc<Core>, list: &ListKey) -> Result<(), StoreError> {
     let Some(bound @ (ttl, max_items)) = core.bound_of(list) else { return Ok(()) };
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };

@@ -18,8 +18,8 @@ fn walked(database: &Database, filter: &AuditFilter, most: usize) -> (Vec<u64>, 
         pages += 1;
         let Some(next) = page.next else { return (found, pages) };
         // Revisions are consecutive: the page examined these entries, and one more that showed that more follow.
-        let looked_at = before.map_or(next.0, |before: Revision| before.0 - next.0);
-        assert!(before.is_none() || looked_at <= most as u64, "{looked_at} entries for a page");
+        let scanned = before.map_or(next.0, |before: Revision| before.0 - next.0);
+        assert!(before.is_none() || scanned <= most as u64, "{scanned} entries for a page");
         assert!(before.is_none_or(|before| next < before));
         before = Some(next);
     }

@@ -182,23 +182,23 @@ impl Heads {
         head.complete.then(|| head.row.clone())
     }
 
-    /// Takes the data that a reader beyond the head needs. `look` sees each change completely, in the head and behind
+    /// Takes the data that a reader beyond the head needs. `read` sees each change completely, in the head and behind
     /// it, or not at all. It must not wait.
-    pub fn between_changes<T>(&self, list: &ListId, look: impl FnOnce() -> T) -> (Option<StateToken>, T) {
+    pub fn between_changes<T>(&self, list: &ListId, read: impl FnOnce() -> T) -> (Option<StateToken>, T) {
         let _no_change = self.stripe(list.hash());
-        (self.state(list.hash()), look())
+        (self.state(list.hash()), read())
     }
 
-    /// Does the same for several lists: `look` sees each change to them in all of them or in none.
-    pub fn between_changes_of<T>(&self, lists: &[&ListId], look: impl FnOnce() -> T) -> T {
+    /// Does the same for several lists: `read` sees each change to them in all of them or in none.
+    pub fn between_changes_of<T>(&self, lists: &[&ListId], read: impl FnOnce() -> T) -> T {
         let _no_change = self.stripes_of(lists.iter().copied());
-        look()
+        read()
     }
 
-    /// Reads the table of a set by member, between two changes, if it is in memory. `look` must not wait.
-    pub fn members<T>(&self, set: BorrowedListId<'_>, look: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
+    /// Reads the table of a set by member, between two changes, if it is in memory. `read` must not wait.
+    pub fn members<T>(&self, set: BorrowedListId<'_>, read: impl FnOnce(&MemberIndex) -> T) -> Option<T> {
         let _no_change = self.stripe(set.hash());
-        self.members.get(set, look)
+        self.members.get(set, read)
     }
 
     /// Records look-ups of members in a set without a table. Returns how much of the set is worth reading for a table,

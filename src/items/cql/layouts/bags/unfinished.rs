@@ -16,15 +16,15 @@ use crate::items::cql::call::{Call, Pages, Subject};
 use crate::items::cql::core::Core;
 use crate::items::cql::statements::Query;
 use crate::items::cql::statements::bags::BagStatement;
-use crate::items::{EntryChange, OpContext, StoreError, SwapId, SwapLook, SwapPage, UnfinishedSwap};
+use crate::items::{EntryChange, OpContext, StoreError, SwapId, SwapPage, SwapScan, UnfinishedSwap};
 
 /// Partitions of one minute.
 const SHARDS: i32 = 4;
 /// Rows of a partition that are read at once.
 const ROWS_MAX: usize = 500;
-/// Once it has as many, a part of a look is over.
+/// Once it has as many, a part of a scan is over.
 const PAGE_SWAPS: usize = 2_000;
-/// This part of the time of a look is left for the way of its answer.
+/// This part of the time of a scan is left for the way of its answer.
 const ANSWER_PART: u32 = 4;
 /// For how many minutes rows are kept: the table's `default_time_to_live`.
 const MINUTES_KEPT: i64 = 180;
@@ -55,7 +55,7 @@ impl Noted {
     }
 }
 
-/// A part of a look that is left: a partition, behind a row.
+/// A part of a scan that is left: a partition, behind a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     minute: i64,
@@ -129,13 +129,13 @@ async fn note(call: &mut Call, swap: &Noted, note: &Note) -> Result<(), StoreErr
     call.write(&Query::plain(BagStatement::Note, values)).await
 }
 
-/// Goes on with a look: at the swaps of the last minute, and of one of the minutes before it, of which each look takes
+/// Continues a scan: of the swaps of the last minute, and of one earlier minute, of which each scan takes
 /// another. It ends before the deadline, so that the caller gets the position that was reached.
-pub async fn look(core: &Arc<Core>, op: &OpContext, look: SwapLook) -> Result<SwapPage, StoreError> {
+pub async fn scan(core: &Arc<Core>, op: &OpContext, scan: SwapScan) -> Result<SwapPage, StoreError> {
     let now = minute_of(op.now);
     let time = op.deadline.saturating_duration_since(Instant::now());
     let op = &OpContext { deadline: op.deadline - time / ANSWER_PART, ..*op };
-    let SwapLook { mut number, left } = look;
+    let SwapScan { mut number, left } = scan;
     let mut left: Vec<Left> = left.iter().filter_map(|part| Left::unpack(part)).collect();
     if left.is_empty() {
         let earlier = now - 2 - (number % MINUTES_KEPT.unsigned_abs()) as i64;
@@ -179,7 +179,7 @@ pub async fn look(core: &Arc<Core>, op: &OpContext, look: SwapLook) -> Result<Sw
         is_first = false;
     }
     let left = left.into_iter().map(Left::pack).collect();
-    Ok(SwapPage { swaps, look: SwapLook { number, left } })
+    Ok(SwapPage { swaps, scan: SwapScan { number, left } })
 }
 
 /// Reads a part of a partition. Returns the last ID of the part, if more rows may follow.

@@ -40,13 +40,13 @@ pub async fn repair(core: Arc<Core>) {
     loop {
         let met = core.repairs.next().await;
         // The next reader of the member notes it again.
-        if let Err(error) = look(&core, &met.what).await {
+        if let Err(error) = repair_member(&core, &met.what).await {
             tracing::debug!(%error, "cannot repair a set member");
         }
     }
 }
 
-async fn look(core: &Arc<Core>, Repair { list, member, row, ttl }: &Repair) -> Result<(), StoreError> {
+async fn repair_member(core: &Arc<Core>, Repair { list, member, row, ttl }: &Repair) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = OpContext::new(core.write_clock.wall(), *ttl, Instant::now() + TIMEOUT);

@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::Cleaner;
 use crate::actors::{ListPool, MetadataHandle};
-use crate::items::{BagSwaps, SwapId, SwapLook, UnfinishedSwap};
+use crate::items::{BagSwaps, SwapId, SwapScan, UnfinishedSwap};
 
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a server may work on a swap before another one repairs it. The time counts from the first check that sees
 /// it, so no clocks of two servers are compared. Each further repair waits twice as long, because a swap may be made
 /// after a repair.
@@ -17,42 +17,42 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// It is not forgotten before, so that none is forgotten that is made only then: once an operation is at its deadline a
 /// database is at work on its write for some 12 s yet.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
-const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Recent swaps that are tracked. The others are repaired once they are no longer recent.
 const SEEN_MAX: usize = 100_000;
 
-/// Looks until it is dropped, for as long as there are indexes.
-pub(super) async fn look_for_swaps(cleaner: &Cleaner, metadata: &MetadataHandle, lists: &ListPool) {
+/// Scans until it is dropped, as long as there are indexes.
+pub(super) async fn scan_swaps(cleaner: &Cleaner, metadata: &MetadataHandle, lists: &ListPool) {
     if lists.bag_swaps() == BagSwaps::Atomic {
         return;
     }
-    let (mut look, mut seen) = (SwapLook::default(), Seen::default());
+    let (mut scan, mut seen) = (SwapScan::default(), Seen::default());
     loop {
         // A server without all indexes could treat an unfinished swap as finished. Noted swaps stay noted.
         while !has_indexes(metadata) || !metadata.is_in_step() || cleaner.has_much_to_do() {
-            sleep(LOOK_INTERVAL).await;
+            sleep(CHECK_INTERVAL).await;
         }
-        let found = match lists.unfinished_swaps(look.clone(), Instant::now() + LOOK_TIMEOUT).await {
+        let found = match lists.unfinished_swaps(scan.clone(), Instant::now() + SCAN_TIMEOUT).await {
             Ok(page) => {
-                look = page.look;
+                scan = page.scan;
                 page.swaps
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot read unfinished bag swaps");
-                sleep(LOOK_INTERVAL).await;
+                sleep(CHECK_INTERVAL).await;
                 Vec::new()
             }
         };
         for swap in found {
-            match seen.what_to_do(&swap, look.number, Instant::now()) {
+            match seen.decide(&swap, scan.number, Instant::now()) {
                 ToDo::Nothing => {}
                 ToDo::Repair => cleaner.swap(swap, false),
                 ToDo::RepairAndForget => cleaner.swap(swap, true),
             }
         }
-        if look.is_over() {
-            seen.end_of(look.number);
-            sleep(LOOK_INTERVAL).await;
+        if scan.is_over() {
+            seen.end_of(scan.number);
+            sleep(CHECK_INTERVAL).await;
         }
     }
 }
@@ -78,7 +78,7 @@ struct SeenSwap {
 }
 
 impl Seen {
-    fn what_to_do(&mut self, swap: &UnfinishedSwap, look: u64, now: Instant) -> ToDo {
+    fn decide(&mut self, swap: &UnfinishedSwap, scan: u64, now: Instant) -> ToDo {
         if !swap.is_recent || swap.entered_in.is_some() {
             return ToDo::RepairAndForget;
         }
@@ -87,8 +87,8 @@ impl Seen {
             return ToDo::Nothing;
         }
         let known =
-            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, repaired_at_age: PATIENCE, met_by: look });
-        known.met_by = look;
+            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, repaired_at_age: PATIENCE, met_by: scan });
+        known.met_by = scan;
         let age = now.duration_since(known.since);
         if age >= FORGOTTEN_AFTER {
             ToDo::RepairAndForget
@@ -101,8 +101,8 @@ impl Seen {
     }
 
     /// A swap that a check did not find is finished, unless it was unreadable. Then the next check repeats this.
-    fn end_of(&mut self, look: u64) {
-        self.0.retain(|_, known| known.met_by + 1 >= look);
+    fn end_of(&mut self, scan: u64) {
+        self.0.retain(|_, known| known.met_by + 1 >= scan);
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn swaps_in_progress_are_repaired_rarely_and_forgotten_late() {
         let (mut seen, began) = (Seen::default(), Instant::now());
-        let mut at = |secs: u64| seen.what_to_do(&swap(1, true), 1, began + Duration::from_secs(secs));
+        let mut at = |secs: u64| seen.decide(&swap(1, true), 1, began + Duration::from_secs(secs));
         assert_eq!([0, 1, 1, 2, 3, 4, 29].map(&mut at), {
             use ToDo::{Nothing, Repair};
             [Nothing, Repair, Nothing, Repair, Nothing, Repair, Repair]
@@ -138,18 +138,18 @@ mod tests {
     #[test]
     fn finished_swaps_are_forgotten_at_once() {
         let (mut seen, now) = (Seen::default(), Instant::now());
-        assert_eq!(seen.what_to_do(&swap(1, false), 1, now), ToDo::RepairAndForget);
+        assert_eq!(seen.decide(&swap(1, false), 1, now), ToDo::RepairAndForget);
         let entered = UnfinishedSwap { entered_in: Some(Vec::new()), ..swap(2, true) };
-        assert_eq!(seen.what_to_do(&entered, 1, now), ToDo::RepairAndForget);
+        assert_eq!(seen.decide(&entered, 1, now), ToDo::RepairAndForget);
         assert!(seen.0.is_empty());
     }
 
     #[test]
     fn swaps_missed_by_two_scans_are_dropped_and_followed_ones_are_bounded() {
         let (mut seen, began) = (Seen::default(), Instant::now());
-        assert_eq!(seen.what_to_do(&swap(0, true), 1, began), ToDo::Nothing);
+        assert_eq!(seen.decide(&swap(0, true), 1, began), ToDo::Nothing);
         for id in 1..=SEEN_MAX as u128 {
-            seen.what_to_do(&swap(id, true), 2, began);
+            seen.decide(&swap(id, true), 2, began);
         }
         assert_eq!(seen.0.len(), SEEN_MAX);
         seen.end_of(2);

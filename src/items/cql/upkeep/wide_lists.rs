@@ -18,17 +18,17 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks at the lists of a session, one after the other, until it is dropped.
-pub async fn look_for_wide(core: Arc<Core>) {
+pub async fn check_wide_lists(core: Arc<Core>) {
     loop {
         sleep(INTERVAL).await;
         let Some((list, ttl)) = core.wide_sample.take() else { continue };
-        if let Err(error) = look(&core, &list, ttl).await {
+        if let Err(error) = check_list(&core, &list, ttl).await {
             tracing::debug!(%error, "cannot check the length of a list");
         }
     }
 }
 
-async fn look(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreError> {
+async fn check_list(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), StoreError> {
     // Live load comes first.
     let Some(permit) = core.permits.try_take() else { return Ok(()) };
     let op = OpContext::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
