@@ -36,8 +36,8 @@ Examples:
   liststore import status suspended --key-column user suspended.csv
 
 CSV files begin with a line of column names; NDJSON files have one object per
-line. Importing a file again changes nothing, because adding an item again
-changes nothing. The summary counts such items as already there.
+line. Importing a file again adds nothing, because adding an item again
+stores no second one. The summary counts such items as already there.
 
 Truncated files are refused if the truncation is detectable. A CSV file without
 a final line end is imported with a warning. The file of bad rows doubles its

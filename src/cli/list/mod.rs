@@ -141,7 +141,7 @@ struct Get {
     options: ServerOptions,
 }
 
-/// Add items; adding the same item again changes nothing
+/// Add items; adding the same item again stores no second one
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
