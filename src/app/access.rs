@@ -68,7 +68,7 @@ mod tests {
         Settings::load_from(&layers).unwrap().settings
     }
 
-    async fn met(given: &[(&'static str, &str)], with_key: bool) -> Option<(Mode, bool)> {
+    async fn mode_of(given: &[(&'static str, &str)], with_key: bool) -> Option<(Mode, bool)> {
         let store = memory::memory_store();
         if with_key {
             let change = KeyChange::Create {
@@ -90,18 +90,22 @@ mod tests {
     #[tokio::test]
     async fn only_a_server_on_loopback_is_open_by_default() {
         for listen in ["127.0.0.1:0", "[::1]:0", "127.9.9.9:0", "localhost:0"] {
-            assert_eq!(met(&[("http.listen", listen)], false).await, Some((Mode::OnceConfigured, false)), "{listen}");
+            assert_eq!(
+                mode_of(&[("http.listen", listen)], false).await,
+                Some((Mode::OnceConfigured, false)),
+                "{listen}"
+            );
         }
         for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
             let at = ("http.listen", listen);
-            assert_eq!(met(&[at], false).await, None, "{listen}");
-            assert_eq!(met(&[at, ("access.mode", "open")], true).await, None, "{listen}");
-            assert_eq!(met(&[at], true).await, Some((Mode::Always, false)), "{listen}");
-            assert_eq!(met(&[at, ("access.mode", "required")], false).await, Some((Mode::Always, false)));
+            assert_eq!(mode_of(&[at], false).await, None, "{listen}");
+            assert_eq!(mode_of(&[at, ("access.mode", "open")], true).await, None, "{listen}");
+            assert_eq!(mode_of(&[at], true).await, Some((Mode::Always, false)), "{listen}");
+            assert_eq!(mode_of(&[at, ("access.mode", "required")], false).await, Some((Mode::Always, false)));
             let rule = r#"[{"issuer": "i", "audience": "a", "jwks_file": "f"}]"#;
-            assert_eq!(met(&[at, ("access.jwt.issuers", rule)], false).await, Some((Mode::Always, false)));
+            assert_eq!(mode_of(&[at, ("access.jwt.issuers", rule)], false).await, Some((Mode::Always, false)));
             let insecure = [at, ("access.insecure", "true")];
-            assert_eq!(met(&insecure, false).await, Some((Mode::OnceConfigured, true)));
+            assert_eq!(mode_of(&insecure, false).await, Some((Mode::OnceConfigured, true)));
         }
     }
 }

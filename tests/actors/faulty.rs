@@ -109,7 +109,7 @@ impl Faults {
         self.threads.lock().unwrap().clone()
     }
 
-    async fn meet(&self, list: &ListKey) {
+    async fn inject(&self, list: &ListKey) {
         self.operations_begun.fetch_add(1, SeqCst);
         let bad = self.panicking_entity.lock().unwrap().as_deref() == Some(list.entity_id.as_str());
         assert!(!bad, "injected panic");
@@ -217,11 +217,11 @@ impl Around for FaultySession {
             | ListAccess::Remove(list)
             | ListAccess::RemoveAll(list)
             | ListAccess::Swap(list) => {
-                self.faults.meet(list).await;
+                self.faults.inject(list).await;
             }
             ListAccess::EnterBags(bags) => {
                 for bag in bags {
-                    self.faults.meet(&bag.bag).await;
+                    self.faults.inject(&bag.bag).await;
                 }
             }
             ListAccess::Walk(_) => {}
@@ -231,7 +231,7 @@ impl Around for FaultySession {
 
     fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
-            self.faults.meet(&list).await;
+            self.faults.inject(&list).await;
             let added = self.inner.add(&op, &list, items).await;
             self.faults.adds_done.fetch_add(1, SeqCst);
             done(added);

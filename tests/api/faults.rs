@@ -89,14 +89,14 @@ impl Faults {
         self.sessions_left.store(sessions, SeqCst);
     }
 
-    pub async fn meet(&self) -> Result<(), StoreError> {
+    pub async fn inject(&self) -> Result<(), StoreError> {
         self.begun.fetch_add(1, SeqCst);
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         assert!(!self.panics.load(SeqCst), "injected panic");
         self.items.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
-    pub async fn meet_metadata(&self) -> Result<(), MetadataError> {
+    pub async fn inject_into_metadata(&self) -> Result<(), MetadataError> {
         self.stalled.subscribe().wait_for(|stalled| !stalled).await.unwrap();
         self.metadata.lock().unwrap().clone().map_or(Ok(()), Err)
     }

@@ -93,7 +93,7 @@ impl FaultySession {
     }
 
     async fn before_swap(&self) -> Result<(), StoreError> {
-        self.faults.meet().await?;
+        self.faults.inject().await?;
         self.fail_if(self.faults.swaps_fail.load(SeqCst))?;
         self.faults.events.lock().unwrap().push(Event::Items);
         Ok(())
@@ -111,12 +111,12 @@ impl Around for FaultySession {
     async fn before(&self, _: &OpContext, access: ListAccess<'_>) -> Result<(), StoreError> {
         match access {
             ListAccess::Read(list) => {
-                self.faults.meet().await?;
+                self.faults.inject().await?;
                 self.fail_if(self.faults.unreadable.lock().unwrap().contains(&name(list)))
             }
-            ListAccess::Remove(_) | ListAccess::Walk(_) => self.faults.meet().await,
+            ListAccess::Remove(_) | ListAccess::Walk(_) => self.faults.inject().await,
             ListAccess::RemoveAll(list) => {
-                self.faults.meet().await?;
+                self.faults.inject().await?;
                 self.faults.clears_held.subscribe().wait_for(|held| !held).await.unwrap();
                 self.fail_if(self.faults.uncleared.lock().unwrap().contains(&name(list)))?;
                 self.faults.cleared.lock().unwrap().push(name(list));
@@ -135,7 +135,7 @@ impl Around for FaultySession {
 
     fn start_add(self: Rc<Self>, op: OpContext, list: ListKey, items: Vec<NewItem>, done: Done) -> Option<ToAwait> {
         Some(Box::pin(async move {
-            let added = match self.faults.meet().await {
+            let added = match self.faults.inject().await {
                 Ok(()) => self.inner.add(&op, &list, items).await,
                 Err(failed) => Err(failed),
             };

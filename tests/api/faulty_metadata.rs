@@ -24,8 +24,8 @@ pub struct FaultyMetadata {
 
 impl FaultyMetadata {
     /// Before an entry of the audit trail is written.
-    async fn meet_note(&self) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
+    async fn inject_into_note(&self) -> Result<(), MetadataError> {
+        self.faults.inject_into_metadata().await?;
         self.faults.events.lock().unwrap().push(Event::Note);
         match &mut *self.faults.notes_left.lock().unwrap() {
             None => Ok(()),
@@ -46,22 +46,22 @@ impl FaultyMetadata {
 #[async_trait]
 impl AccessStore for FaultyMetadata {
     async fn keys(&self, known: Option<Revision>) -> Result<Option<Keys>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.keys(known).await
     }
 
     async fn change_key(&self, change: KeyChange, context: ChangeContext) -> Result<ApiKey, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.change_key(change, context).await
     }
 
     async fn note_uses(&self, uses: &[(KeyId, Timestamp)]) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.note_uses(uses).await
     }
 
     async fn note_erasure(&self, erasure: Erasure, context: ChangeContext) -> Result<ErasureEntry, MetadataError> {
-        self.meet_note().await?;
+        self.inject_into_note().await?;
         let noted = self.inner.note_erasure(erasure, context).await?;
         self.answer_note().map(|()| noted)
     }
@@ -71,7 +71,7 @@ impl AccessStore for FaultyMetadata {
         change: ServerChange,
         context: ChangeContext,
     ) -> Result<ServerChangeEntry, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.note_server_change(change, context).await
     }
 
@@ -81,7 +81,7 @@ impl AccessStore for FaultyMetadata {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<AuditPage, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.audit(filter, before, page_size).await
     }
 }
@@ -89,24 +89,24 @@ impl AccessStore for FaultyMetadata {
 #[async_trait]
 impl JobStore for FaultyMetadata {
     async fn jobs(&self) -> Result<Vec<Job>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.jobs().await
     }
 
     async fn put_job(&self, job: &Job) -> Result<bool, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.faults.events.lock().unwrap().push(Event::Note);
         self.inner.put_job(job).await
     }
 
     async fn begin_job(&self, job: &Job, note: Erasure, context: ChangeContext) -> Result<(), MetadataError> {
-        self.meet_note().await?;
+        self.inject_into_note().await?;
         self.inner.begin_job(job, note, context).await?;
         self.answer_note()
     }
 
     async fn forget_job(&self, id: JobId) -> Result<(), MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.forget_job(id).await
     }
 }
@@ -114,7 +114,7 @@ impl JobStore for FaultyMetadata {
 #[async_trait]
 impl MetadataStore for FaultyMetadata {
     async fn apply(&self, change: Change, context: ChangeContext) -> Result<Applied, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         if let Change::FinishIndex { id, index, .. } = &change {
             self.faults.events.lock().unwrap().push(Event::Note);
             self.faults.finishes_held.subscribe().wait_for(|held| !held).await.unwrap();
@@ -146,7 +146,7 @@ impl MetadataStore for FaultyMetadata {
     }
 
     async fn feature(&self, id: &FeatureId) -> Result<Option<Feature>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         if self.faults.every_other_reading.load(SeqCst) && self.faults.reading_went_well.swap(false, SeqCst) {
             let key = id.to_string();
             return Err(MetadataError::DatabaseInconsistency { table: "list_feature", column: "labels", key });
@@ -165,7 +165,7 @@ impl MetadataStore for FaultyMetadata {
         after: Option<&FeatureId>,
         page_size: Limit,
     ) -> Result<Page<Feature>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.features(filter, after, page_size).await
     }
 
@@ -175,17 +175,17 @@ impl MetadataStore for FaultyMetadata {
         before: Option<Revision>,
         page_size: Limit,
     ) -> Result<Option<Page<HistoryEntry>>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.history(id, before, page_size).await
     }
 
     async fn each_definition(&self, each: &mut EachDefinition<'_>) -> Result<Revision, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.each_definition(each).await
     }
 
     async fn generations(&self, entity_type: &EntityType) -> Result<Vec<LastGeneration>, MetadataError> {
-        self.faults.meet_metadata().await?;
+        self.faults.inject_into_metadata().await?;
         self.inner.generations(entity_type).await
     }
 

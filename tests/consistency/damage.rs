@@ -85,7 +85,7 @@ pub async fn damaged_files() -> Result<(), Failed> {
             let place = file.strip_prefix(&data).map_err(|e| e.to_string())?;
             tried += 1;
             refused += usize::from(
-                meets(&data, place, &damage.of(&whole), &truth)
+                is_refused(&data, place, &damage.of(&whole), &truth)
                     .await
                     .map_err(|error| format!("{} with {damage:?}: {error}", place.display()))?,
             );
@@ -101,7 +101,7 @@ fn recipe(dir: &Path) -> Recipe {
 
 /// Starts a server on a copy of this data with one damaged file. Returns whether it refused anything; an error if it
 /// served wrong data, or did not name the file.
-async fn meets(data: &Path, place: &Path, bytes: &[u8], truth: &Reported) -> Result<bool, String> {
+async fn is_refused(data: &Path, place: &Path, bytes: &[u8], truth: &Reported) -> Result<bool, String> {
     let dir = run::fresh_dir()?;
     let recipe = recipe(dir.path());
     let copy = recipe.data_dir();

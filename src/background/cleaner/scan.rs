@@ -74,7 +74,7 @@ struct SeenSwap {
     /// The age at its next repair, while it is noted.
     repaired_at_age: Duration,
     /// The last check that found it.
-    met_by: u64,
+    found_by: u64,
 }
 
 impl Seen {
@@ -87,8 +87,8 @@ impl Seen {
             return ToDo::Nothing;
         }
         let known =
-            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, repaired_at_age: PATIENCE, met_by: scan });
-        known.met_by = scan;
+            known.entry(swap.id.clone()).or_insert(SeenSwap { since: now, repaired_at_age: PATIENCE, found_by: scan });
+        known.found_by = scan;
         let age = now.duration_since(known.since);
         if age >= FORGOTTEN_AFTER {
             ToDo::RepairAndForget
@@ -102,7 +102,7 @@ impl Seen {
 
     /// A swap that a check did not find is finished, unless it was unreadable. Then the next check repeats this.
     fn end_of(&mut self, scan: u64) {
-        self.0.retain(|_, known| known.met_by + 1 >= scan);
+        self.0.retain(|_, known| known.found_by + 1 >= scan);
     }
 }
 

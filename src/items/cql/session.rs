@@ -161,7 +161,7 @@ impl ItemSession for CqlSession {
         let mut page = read.map_err(|error| self.core.cause_of(error))?;
         if let Some(max_items) = op.max_items {
             if page.more && page.items.len() == max_items.get() {
-                self.core.overlong.met(op, list);
+                self.core.overlong.note(op, list);
             }
             page.end_with(max_items);
         }

@@ -45,7 +45,7 @@ impl Present {
 
 /// The stored state of a member.
 #[derive(Debug, Clone)]
-pub struct Met {
+pub struct FoundMember {
     pub member: Bytes,
     pub present: Option<Present>,
     /// Reverse entries that point to no item.

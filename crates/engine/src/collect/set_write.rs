@@ -8,7 +8,7 @@ use hashbrown::hash_table::Entry;
 use liststore_contract::domain::{Identity, ItemKey, NewItem, ValueDigest};
 use liststore_storage::OpContext;
 
-use super::members::{Met, Present};
+use super::members::{FoundMember, Present};
 use crate::list_id::ListId;
 use crate::log::change::{Change, Changes};
 use crate::row::item_changes::ItemChanges;
@@ -23,7 +23,7 @@ pub struct SetWrite {
 
 /// The outcome for a member.
 struct MemberOutcome {
-    met: Met,
+    found: FoundMember,
     digests: Digests,
     /// The resulting item, and its key.
     stands: Option<(ItemKey, NewItem)>,
@@ -37,7 +37,7 @@ struct Digests {
 }
 
 impl Digests {
-    fn of(Met { member, present, .. }: &Met, member_digest: ValueDigest) -> Self {
+    fn of(FoundMember { member, present, .. }: &FoundMember, member_digest: ValueDigest) -> Self {
         let key = |present: &Present| {
             let digest = digest_of_stored(present.value(), member, member_digest);
             Some(ItemKey::new(present.timestamp()?, digest))
@@ -47,8 +47,8 @@ impl Digests {
 }
 
 /// In the order of the members.
-fn member_digests(met: &[Met]) -> Vec<ValueDigest> {
-    ValueDigest::of_each(met.iter().map(|met| &*met.member))
+fn member_digests(found: &[FoundMember]) -> Vec<ValueDigest> {
+    ValueDigest::of_each(found.iter().map(|found| &*found.member))
 }
 
 /// The outcomes for members, each added once, in the order of the requests.
@@ -62,11 +62,11 @@ impl Outcomes {
         Self { outcomes: Vec::with_capacity(members), places: HashTable::with_capacity(members) }
     }
 
-    fn of(&mut self, met: Met, digest: ValueDigest) -> &mut MemberOutcome {
+    fn of(&mut self, found: FoundMember, digest: ValueDigest) -> &mut MemberOutcome {
         let Self { outcomes, places } = self;
         let slot = places.entry(
             hash_of(&digest),
-            |place| outcomes[*place].met.member == met.member,
+            |place| outcomes[*place].found.member == found.member,
             |place| hash_of(&outcomes[*place].digests.member),
         );
         let place = match slot {
@@ -74,8 +74,8 @@ impl Outcomes {
             Entry::Vacant(new) => {
                 let place = outcomes.len();
                 new.insert(place);
-                let digests = Digests::of(&met, digest);
-                outcomes.push(MemberOutcome { met, digests, stands: None });
+                let digests = Digests::of(&found, digest);
+                outcomes.push(MemberOutcome { found, digests, stands: None });
                 place
             }
         };
@@ -98,16 +98,16 @@ fn sees_added(op: &OpContext, item: &NewItem) -> bool {
 }
 
 impl SetWrite {
-    /// Adds the new items of one operation after the other. `met` has the state of the members of all these items
+    /// Adds the new items of one operation after the other. `found` has the state of the members of all these items
     /// before, in their order.
-    pub fn add(identity: Identity, adds: Vec<(OpContext, Vec<NewItem>)>, met: Vec<Met>) -> Self {
+    pub fn add(identity: Identity, adds: Vec<(OpContext, Vec<NewItem>)>, found: Vec<FoundMember>) -> Self {
         let keep = identity.keep().unwrap_or_default();
-        let (mut outcomes, digests) = (Outcomes::for_members(met.len()), member_digests(&met));
+        let (mut outcomes, digests) = (Outcomes::for_members(found.len()), member_digests(&found));
         let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));
-        for ((op, item), (met, digest)) in items.zip(met.into_iter().zip(digests)) {
-            let MemberOutcome { met, digests, stands } = outcomes.of(met, digest);
-            let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &met.member, digests.member));
-            let rival = match (&*stands, &met.present) {
+        for ((op, item), (found, digest)) in items.zip(found.into_iter().zip(digests)) {
+            let MemberOutcome { found, digests, stands } = outcomes.of(found, digest);
+            let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &found.member, digests.member));
+            let rival = match (&*stands, &found.present) {
                 (Some((key, rival)), _) => sees_added(&op, rival).then_some(*key),
                 (None, Some(present)) if present.is_seen_by(&op) => digests.present,
                 (None, _) => None,
@@ -117,10 +117,10 @@ impl SetWrite {
             }
         }
         let mut write = Self::default();
-        for MemberOutcome { met, digests, stands } in outcomes.outcomes {
+        for MemberOutcome { found, digests, stands } in outcomes.outcomes {
             if let Some((key, item)) = stands {
                 if digests.present != Some(key) {
-                    write.delete_known(&met, &digests);
+                    write.delete_known(&found, &digests);
                 }
                 write.put(reverse::place_of_digest(&digests.member), key, item);
             }
@@ -134,18 +134,18 @@ impl SetWrite {
     }
 
     /// Removes all stored items and entries of members.
-    pub fn delete(&mut self, met: &[Met]) {
-        let with_digests = met.iter().zip(member_digests(met));
-        with_digests.for_each(|(met, digest)| self.delete_known(met, &Digests::of(met, digest)));
+    pub fn delete(&mut self, found: &[FoundMember]) {
+        let with_digests = found.iter().zip(member_digests(found));
+        with_digests.for_each(|(found, digest)| self.delete_known(found, &Digests::of(found, digest)));
     }
 
-    fn delete_known(&mut self, met: &Met, digests: &Digests) {
+    fn delete_known(&mut self, found: &FoundMember, digests: &Digests) {
         let place = reverse::place_of_digest(&digests.member);
-        if let (Some(present), Some(key)) = (&met.present, digests.present) {
+        if let (Some(present), Some(key)) = (&found.present, digests.present) {
             self.items.delete(key, present.value().clone());
             self.entries.push(ReverseEntry::deleted(place, pointer_to(&key)));
         }
-        self.entries.extend(met.stale.iter().map(|stale| ReverseEntry::deleted(place, *stale)));
+        self.entries.extend(found.stale.iter().map(|stale| ReverseEntry::deleted(place, *stale)));
     }
 
     /// The changes to the set and to its reverse list. `None` without changes.

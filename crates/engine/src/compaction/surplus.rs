@@ -54,7 +54,7 @@ pub struct Cut<'a> {
     ask: BoundOf,
     op: OpContext,
     max_items: MaxItems,
-    met: u64,
+    passed: u64,
     end: End,
 }
 
@@ -111,16 +111,16 @@ impl<'a> Surplus<'a> {
         };
         let (ttl, max_items) = answer?;
         let op = OpContext::new(self.engine.clock.now(), ttl, Instant::now());
-        let met = if continues { max_items.as_u64() } else { 0 };
+        let passed = if continues { max_items.as_u64() } else { 0 };
         let ask = Arc::clone(ask);
-        Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, met, end: End::Unknown })
+        Some(Cut { view: self.view, list: list.clone(), ask, op, max_items, passed, end: End::Unknown })
     }
 }
 
 impl Cut<'_> {
     /// The part to keep of a row that begins with this item.
     pub fn of_row(&mut self, entry: &Entry, cursor: &RowCursor, row: &Inspected) -> Result<Keep, ReadError> {
-        let first = self.meet(entry, cursor, row.count)?;
+        let first = self.judge(entry, cursor, row.count)?;
         match self.end {
             End::At(last) if first == Keep::All && row.oldest <= last.timestamp.as_nanos() => Ok(Keep::Some),
             _ => Ok(first),
@@ -129,12 +129,12 @@ impl Cut<'_> {
 
     /// Whether to keep one item.
     pub fn of_item(&mut self, entry: &Entry, cursor: &RowCursor) -> Result<Keep, ReadError> {
-        self.meet(entry, cursor, 1)
+        self.judge(entry, cursor, 1)
     }
 
-    fn meet(&mut self, entry: &Entry, cursor: &RowCursor, items: u64) -> Result<Keep, ReadError> {
-        self.met += items;
-        if self.end == End::Unknown && self.met > self.max_items.as_u64() {
+    fn judge(&mut self, entry: &Entry, cursor: &RowCursor, items: u64) -> Result<Keep, ReadError> {
+        self.passed += items;
+        if self.end == End::Unknown && self.passed > self.max_items.as_u64() {
             self.end = self.find_end()?;
         }
         let End::At(last) = self.end else { return Ok(Keep::All) };
@@ -159,8 +159,8 @@ impl EntryCut<'_> {
     /// Whether to keep an entry.
     pub fn of_entry(&mut self, value: &[u8]) -> Result<Keep, ReadError> {
         let cut = &mut self.cut;
-        cut.met += 1;
-        if cut.end == End::Unknown && cut.met > cut.max_items.as_u64() {
+        cut.passed += 1;
+        if cut.end == End::Unknown && cut.passed > cut.max_items.as_u64() {
             cut.end = cut.find_end()?;
             if let End::At(last) = cut.end
                 && !self.find_left(last)?

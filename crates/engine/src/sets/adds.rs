@@ -8,7 +8,7 @@ use hashbrown::HashSet;
 use liststore_contract::domain::{ListKey, NewItem};
 use liststore_storage::{Done, OpContext, SetAdd, StoreError, ToAwait};
 
-use crate::collect::members::Met;
+use crate::collect::members::FoundMember;
 use crate::collect::set_write::SetWrite;
 use crate::log::change::Changes;
 use crate::log::queue::QueueShare;
@@ -63,13 +63,13 @@ impl EmbeddedSession {
     pub(crate) fn add_to_set(self: Rc<Self>, list: ListKey, adds: Vec<SetAdd>) -> Option<ToAwait> {
         let together = Together::of(list, adds)?;
         self.engine.metrics.set_adds_joined.inc_by(together.adds.len() as u64 - 1);
-        if let Some(met) = self.met_at_once(&together) {
-            return self.start_write(together, met);
+        if let Some(found) = self.find_at_once(&together) {
+            return self.start_write(together, found);
         }
         Some(Box::pin(async move {
-            match self.met(&together).await {
-                Ok(met) => {
-                    if let Some(to_await) = self.start_write(together, met) {
+            match self.find_once_settled(&together).await {
+                Ok(found) => {
+                    if let Some(to_await) = self.start_write(together, found) {
                         to_await.await;
                     }
                 }
@@ -78,19 +78,22 @@ impl EmbeddedSession {
         }))
     }
 
-    fn met_at_once(&self, Together { list, members, .. }: &Together) -> Option<Vec<Met>> {
-        if self.engine.queue.has_write_left_alone() { None } else { self.met_in_memory(list, members) }
+    fn find_at_once(&self, Together { list, members, .. }: &Together) -> Option<Vec<FoundMember>> {
+        if self.engine.queue.has_write_left_alone() { None } else { self.find_in_memory(list, members) }
     }
 
     /// The stored state of the members, including items beyond the number that the set shows.
-    async fn met(&self, Together { list, op, members, .. }: &Together) -> Result<Vec<Met>, StoreError> {
+    async fn find_once_settled(
+        &self,
+        Together { list, op, members, .. }: &Together,
+    ) -> Result<Vec<FoundMember>, StoreError> {
         // A write of a caller that left may still be queued.
         self.engine.queue.no_write_left_alone(op.deadline).await.map_err(StoreError::with_nothing_done)?;
         self.find_members(op, list, members).await
     }
 
     /// Queues the write, once it has a place.
-    fn start_write(self: Rc<Self>, together: Together, met: Vec<Met>) -> Option<ToAwait> {
+    fn start_write(self: Rc<Self>, together: Together, found: Vec<FoundMember>) -> Option<ToAwait> {
         let Together { list, op, adds, members, done } = together;
         let identity = list.identity();
         let set = self.list_id(&list);
@@ -102,7 +105,7 @@ impl EmbeddedSession {
         });
         let reverse = self.reverse_of(&set);
         let queue = &self.engine.queue;
-        let Some(changes) = SetWrite::add(identity, adds, met).into_changes(set, reverse) else {
+        let Some(changes) = SetWrite::add(identity, adds, found).into_changes(set, reverse) else {
             // Existing items may have been written just now. The barrier answers once they are as durable as the log
             // promises, or fails.
             queue.push_barrier(op.deadline, done);

@@ -9,7 +9,7 @@ use liststore_contract::domain::{Identity, Item, ListKey};
 use liststore_storage::{OpContext, Removal, StoreError};
 use tokio::time::Instant;
 
-use super::collect::members::{MemberFinder, Met};
+use super::collect::members::{FoundMember, MemberFinder};
 use super::collect::page::Newest;
 use super::collect::set_write::SetWrite;
 use super::list_id::{BorrowedListId, ListId};
@@ -37,15 +37,15 @@ impl EmbeddedSession {
         op: &OpContext,
         list: &ListKey,
         members: &[Bytes],
-    ) -> Result<Vec<Met>, StoreError> {
-        if let Some(met) = self.met_in_memory(list, members) {
-            return Ok(met);
+    ) -> Result<Vec<FoundMember>, StoreError> {
+        if let Some(found) = self.find_in_memory(list, members) {
+            return Ok(found);
         }
         let set = self.list_id(list);
         if let Some(worth) = self.engine.heads.members_due(&set, members.len()) {
             self.index_members(op, list.identity(), &set, worth).await;
-            if let Some(met) = self.met_in_memory(list, members) {
-                return Ok(met);
+            if let Some(found) = self.find_in_memory(list, members) {
+                return Ok(found);
             }
         }
         self.engine.metrics.member_misses.inc();
@@ -53,13 +53,13 @@ impl EmbeddedSession {
     }
 
     /// Does the same, if the set's table is in memory.
-    pub(crate) fn met_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<Met>> {
+    pub(crate) fn find_in_memory(&self, list: &ListKey, members: &[Bytes]) -> Option<Vec<FoundMember>> {
         let find = |index: &MemberIndex| members.iter().map(|member| index.find(member)).collect::<Vec<_>>();
-        let found =
+        let presents =
             self.engine.heads.members(BorrowedListId::of(list.borrowed(), self.engine.options.list_hash), find)?;
         self.engine.metrics.member_hits.inc();
-        let met = |(member, present): (&Bytes, _)| Met { member: member.clone(), present, stale: Vec::new() };
-        Some(members.iter().zip(found).map(met).collect())
+        let found = |(member, present): (&Bytes, _)| FoundMember { member: member.clone(), present, stale: Vec::new() };
+        Some(members.iter().zip(presents).map(found).collect())
     }
 
     /// Reads a worthwhile part of a set to build its table. If that fails, or takes too long, members are found without
@@ -81,7 +81,7 @@ impl EmbeddedSession {
         list: &ListKey,
         set: ListId,
         members: &[Bytes],
-    ) -> Result<Vec<Met>, StoreError> {
+    ) -> Result<Vec<FoundMember>, StoreError> {
         let engine = &self.engine;
         let reverse = self.reverse_of(&set);
         // Both as of one moment: between two changes of the set an entry and its item both exist.
@@ -98,9 +98,14 @@ impl EmbeddedSession {
     }
 
     /// The items of found members that an operation sees.
-    async fn shown(&self, op: &OpContext, list: &ListKey, met: Vec<Met>) -> Result<Vec<Option<Item>>, StoreError> {
-        let present = |met: Met| met.present.and_then(|present| present.seen_by(op));
-        let mut seen: Vec<_> = met.into_iter().map(present).collect();
+    async fn shown(
+        &self,
+        op: &OpContext,
+        list: &ListKey,
+        found: Vec<FoundMember>,
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        let present = |found: FoundMember| found.present.and_then(|present| present.seen_by(op));
+        let mut seen: Vec<_> = found.into_iter().map(present).collect();
         if let Some(max_items) = op.max_items
             && seen.iter().any(Option::is_some)
         {
@@ -122,8 +127,8 @@ impl EmbeddedSession {
         list: &ListKey,
         members: &[Bytes],
     ) -> Result<Vec<Option<Item>>, StoreError> {
-        let met = self.find_members(op, list, members).await?;
-        self.shown(op, list, met).await
+        let found = self.find_members(op, list, members).await?;
+        self.shown(op, list, found).await
     }
 
     /// Removes the items of some members. Returns the number of visible ones.
@@ -136,11 +141,11 @@ impl EmbeddedSession {
     ) -> Result<u64, StoreError> {
         let once: HashSet<_> = members.iter().cloned().collect();
         let once = Vec::from_iter(once);
-        let met = self.find_members(op, list, &once).await?;
+        let found = self.find_members(op, list, &once).await?;
         let set = self.list_id(list);
         let mut write = SetWrite::default();
-        write.delete(&met);
-        let removed = self.shown(op, list, met).await?.iter().flatten().count() as u64;
+        write.delete(&found);
+        let removed = self.shown(op, list, found).await?.iter().flatten().count() as u64;
         if let Some(changes) = write.into_changes(set.clone(), self.reverse_of(&set)) {
             self.write(op, QueueShare::Removals, changes).await?;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use liststore_contract::domain::Identity;
 
-use crate::collect::members::{Met, Present};
+use crate::collect::members::{FoundMember, Present};
 use crate::collect::turn::Turn;
 use crate::error::ReadError;
 use crate::list_id::ListId;
@@ -28,7 +28,7 @@ pub struct Held {
 /// A wanted member, and the place of its entry.
 struct Wanted {
     place: u64,
-    met: Met,
+    found: FoundMember,
 }
 
 /// An entry, and the members with its place: nearly always one.
@@ -71,8 +71,11 @@ impl MemberSearch {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(by_place.len());
         let mut asked = vec![0; by_place.len()];
         for (place, member, i) in by_place {
-            if wanted.last().is_none_or(|last| last.met.member != *member) {
-                wanted.push(Wanted { place, met: Met { member: member.clone(), present: None, stale: Vec::new() } });
+            if wanted.last().is_none_or(|last| last.found.member != *member) {
+                wanted.push(Wanted {
+                    place,
+                    found: FoundMember { member: member.clone(), present: None, stale: Vec::new() },
+                });
             }
             asked[i] = wanted.len() - 1;
         }
@@ -81,7 +84,7 @@ impl MemberSearch {
 
     /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result. The
     /// results are in the order of the members.
-    pub fn turn(&mut self) -> Result<Option<Vec<Met>>, ReadError> {
+    pub fn turn(&mut self) -> Result<Option<Vec<FoundMember>>, ReadError> {
         let mut turn = Turn::new();
         while turn.spend(&[]) {
             turn.opened(SEARCH_STEP_COST);
@@ -152,9 +155,9 @@ impl MemberSearch {
             for candidate in candidates[i..next].iter_mut().filter(|_| !entry.deleted) {
                 let wanted = &mut wanted[candidate.wanted.clone()];
                 let place = wanted.first().map(|first| first.place);
-                match wanted.iter_mut().find(|wanted| wanted.met.member == member) {
+                match wanted.iter_mut().find(|wanted| wanted.found.member == member) {
                     Some(wanted) => {
-                        wanted.met.present =
+                        wanted.found.present =
                             Some(Present::new(entry.timestamp, entry.expires_at, source.row().value_bytes()));
                         candidate.is_stale = false;
                     }
@@ -167,12 +170,12 @@ impl MemberSearch {
         Ok(next)
     }
 
-    fn finish(&mut self) -> Vec<Met> {
+    fn finish(&mut self) -> Vec<FoundMember> {
         for Candidate { pointer, wanted, .. } in self.candidates.drain(..).filter(|candidate| candidate.is_stale) {
             // One of several members is enough to remove it.
-            self.wanted[wanted.start].met.stale.push(pointer);
+            self.wanted[wanted.start].found.stale.push(pointer);
         }
-        self.asked.iter().map(|i| self.wanted[*i].met.clone()).collect()
+        self.asked.iter().map(|i| self.wanted[*i].found.clone()).collect()
     }
 }
 
@@ -215,13 +218,13 @@ mod tests {
             Self { view: Arc::new(view), set, reverse }
         }
 
-        fn find(&self, members: &[Bytes]) -> Vec<Met> {
+        fn find(&self, members: &[Bytes]) -> Vec<FoundMember> {
             let held = |list: &ListId| Held { list: list.clone(), in_memory: self.view.in_memory(list, u64::MAX) };
             let (view, reverse, items) = (Arc::clone(&self.view), held(&self.reverse), held(&self.set));
             let mut search = MemberSearch::new(view, IDENTITY, reverse, items, members);
             loop {
-                if let Some(met) = search.turn().unwrap() {
-                    return met;
+                if let Some(found) = search.turn().unwrap() {
+                    return found;
                 }
             }
         }
@@ -260,8 +263,8 @@ mod tests {
             let there: Vec<_> = (0..100).map(|n| name(n * members / 100)).collect();
             for (members, are_there) in [(&new, false), (&there, true)] {
                 for member in members {
-                    let (met, items) = work::walked_by(|| set.find(std::slice::from_ref(member)));
-                    assert_eq!(met[0].present.is_some(), are_there);
+                    let (found, items) = work::walked_by(|| set.find(std::slice::from_ref(member)));
+                    assert_eq!(found[0].present.is_some(), are_there);
                     walked.push(items);
                 }
             }
@@ -278,10 +281,10 @@ mod tests {
         let set = Set::new();
         set.add((0..2_000).map(|n| (7, name(n))));
         let asked: Vec<_> = (0..3_000).map(|n| name(n * 7 % 3_000)).collect();
-        let met = set.find(&asked);
-        for (asked, met) in asked.iter().zip(met) {
+        let found = set.find(&asked);
+        for (asked, found) in asked.iter().zip(found) {
             let exists = std::str::from_utf8(&asked[7..]).unwrap().parse::<u64>().unwrap() < 2_000;
-            assert_eq!(met.present.map(|present| present.value().clone()), exists.then(|| asked.clone()));
+            assert_eq!(found.present.map(|present| present.value().clone()), exists.then(|| asked.clone()));
         }
     }
 }

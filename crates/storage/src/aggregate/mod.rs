@@ -233,7 +233,7 @@ impl Aggregator {
     /// Takes the next visible item by its timestamp, in nanoseconds, and its stored bytes. These may be empty if it
     /// needs no values.
     #[inline]
-    fn meet(&mut self, timestamp: u64, stored: &[u8]) -> Next {
+    fn visit(&mut self, timestamp: u64, stored: &[u8]) -> Next {
         if timestamp < self.next_begin {
             self.close(Some(timestamp));
             if self.failure.is_some() || self.is_over() {
@@ -394,7 +394,7 @@ impl Collect for Aggregator {
         if timestamp > self.ceiling || item.is_deleted() || self.now >= item.expires_at() {
             return Next::Wanted;
         }
-        self.meet(timestamp, item.value())
+        self.visit(timestamp, item.value())
     }
 
     /// The aggregates of the offered items.

@@ -33,7 +33,7 @@ pub async fn aggregate_pages(
         op.begin()?;
         let page = session.get(op, list, &range).await?;
         for item in &page.items {
-            if aggregator.meet(item.timestamp.as_nanos(), &item.value) == Next::Done {
+            if aggregator.visit(item.timestamp.as_nanos(), &item.value) == Next::Done {
                 return Ok(aggregator.finish());
             }
         }

@@ -47,7 +47,7 @@ impl Case {
                 other => other.encode(value).unwrap().as_bytes().to_vec(),
             };
             let timestamp = (NOW - age) * SECOND;
-            if timestamp >= aggregator.floor && aggregator.meet(timestamp, &stored) == Next::Done {
+            if timestamp >= aggregator.floor && aggregator.visit(timestamp, &stored) == Next::Done {
                 break;
             }
         }
@@ -395,7 +395,7 @@ fn results_that_repeat_values_are_bounded() {
     let op = OpContext::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
     let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
     for n in 0..100 {
-        assert_eq!(aggregator.meet(NOW * SECOND, format!("{n:01000}").as_bytes()), Next::Wanted);
+        assert_eq!(aggregator.visit(NOW * SECOND, format!("{n:01000}").as_bytes()), Next::Wanted);
     }
     // The values have 100 kB, the results of each window 1.6 MB.
     aggregator.close(None);
@@ -411,7 +411,7 @@ fn damaged_values_are_an_error() {
     let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
     let op = OpContext::new(now, Ttl::MAX, Instant::now() + Duration::from_secs(60));
     let mut aggregator = Aggregator::new(&plan, &op, Identity::Item);
-    assert_eq!(aggregator.meet(NOW * SECOND, b"{\"a"), Next::Done);
+    assert_eq!(aggregator.visit(NOW * SECOND, b"{\"a"), Next::Done);
     assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Damaged);
 }
 
@@ -422,7 +422,7 @@ fn results_are_not_rendered_beyond_the_deadline() {
     let plan = Arc::new(Aggregation::new(&input, form(ValueType::String), 10).unwrap());
     let now = Timestamp::from_nanos(NOW * SECOND).unwrap();
     let mut aggregator = Aggregator::new(&plan, &OpContext::new(now, Ttl::MAX, Instant::now()), Identity::Item);
-    assert_eq!(aggregator.meet(NOW * SECOND, b"value"), Next::Wanted);
+    assert_eq!(aggregator.visit(NOW * SECOND, b"value"), Next::Wanted);
     assert_eq!(aggregator.finish().result.unwrap_err(), AggregateFailure::Late);
 }
 

@@ -52,7 +52,7 @@ pub async fn contains(
         call.release();
         let page = page(call, &range, last_shown).await?.page;
         cost += page.items.iter().map(cost_of).sum::<usize>();
-        page.items.iter().for_each(|item| sought.meet(&item.value, item.timestamp));
+        page.items.iter().for_each(|item| sought.note(&item.value, item.timestamp));
         let Some(last) = page.items.last().filter(|_| page.more && !sought.missing.is_empty()) else { break };
         if use_index && cost >= sought.missing.len() * ROWS_OF_LOOKUP {
             // Missing values have no newer items than those read.
@@ -106,8 +106,8 @@ impl Sought {
         Self { missing: values.iter().cloned().collect(), newest: HashMap::new() }
     }
 
-    /// Meets an item, newest first.
-    fn meet(&mut self, value: &Bytes, timestamp: Timestamp) {
+    /// Notes an item, newest first.
+    fn note(&mut self, value: &Bytes, timestamp: Timestamp) {
         if let Some(value) = self.missing.take(value) {
             self.newest.insert(value, timestamp);
         }

@@ -96,7 +96,7 @@ pub async fn count(call: &mut Call, within: &Bounds, max: u64) -> Result<Count, 
     let shown = call.op.max_items.map_or(u64::MAX, MaxItems::as_u64);
     let max = max.min(shown);
     let counted = count_up_to(call, within, max.saturating_add(1)).await?;
-    call.core.wide.met(&call.list, counted);
+    call.core.wide.note(&call.list, counted);
     // Items that were added during the count may have made them more than are shown.
     let counted = counted.min(shown);
     Ok(Count { items: counted.min(max), exact: counted <= max })

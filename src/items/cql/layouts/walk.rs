@@ -157,7 +157,7 @@ pub async fn last_shown(call: &mut Call, max_items: MaxItems, walk: impl Walk) -
     if keys.count <= shown {
         return Ok(None);
     }
-    call.core.overlong.met(&call.op, &call.list);
+    call.core.overlong.note(&call.op, &call.list);
     Ok(keys.at)
 }
 

@@ -18,7 +18,7 @@ const REMEMBERED_MAX: usize = 1_024;
 pub struct Dense(Mutex<HashMap<ListKey, Instant>>);
 
 impl Dense {
-    pub fn met(&self, set: &ListKey) {
+    pub fn note(&self, set: &ListKey) {
         let (mut sets, now) = (self.0.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
         if sets.len() >= REMEMBERED_MAX {
             sets.retain(|_, until| *until > now);

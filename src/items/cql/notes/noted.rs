@@ -16,7 +16,7 @@ const REMEMBERED_MAX: usize = 1_024;
 
 /// Something that must be checked.
 #[derive(Debug, Clone)]
-pub struct Met<K> {
+pub struct ToCheck<K> {
     pub what: K,
     pub at: Instant,
 }
@@ -31,7 +31,7 @@ pub struct Noted<K> {
 #[derive(Debug)]
 struct State<K> {
     queued_at: HashMap<K, Instant>,
-    waiting: VecDeque<Met<K>>,
+    waiting: VecDeque<ToCheck<K>>,
 }
 
 impl<K> Default for Noted<K> {
@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash> Noted<K> {
     }
 
     /// Notes something to check. If there are too many it is dropped: the next operation that finds it notes it again.
-    pub fn met(&self, what: K) {
+    pub fn note(&self, what: K) {
         let mut state = self.state();
         let now = Instant::now();
         if state.queued_at.get(&what).is_some_and(|at| now - *at < INTERVAL) {
@@ -58,13 +58,13 @@ impl<K: Clone + Eq + Hash> Noted<K> {
         }
         if state.queued_at.len() < REMEMBERED_MAX && state.waiting.len() < REMEMBERED_MAX {
             state.queued_at.insert(what.clone(), now);
-            state.waiting.push_back(Met { what, at: now });
+            state.waiting.push_back(ToCheck { what, at: now });
             self.rung.notify_one();
         }
     }
 
     /// The next one to be looked at: for one caller at a time.
-    pub async fn next(&self) -> Met<K> {
+    pub async fn next(&self) -> ToCheck<K> {
         loop {
             if let Some(next) = self.state().waiting.pop_front() {
                 return next;

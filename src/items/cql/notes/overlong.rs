@@ -1,6 +1,6 @@
 //! Lists that had more items than they show, or may have them by now. They must be checked.
 
-use super::noted::{Met, Noted};
+use super::noted::{Noted, ToCheck};
 use crate::domain::{ListKey, MaxItems};
 use crate::items::OpContext;
 
@@ -20,9 +20,9 @@ pub struct Overlong(Noted<ListKey>);
 
 impl Overlong {
     /// Requests a check of a list that had more items than it shows.
-    pub fn met(&self, op: &OpContext, list: &ListKey) {
+    pub fn note(&self, op: &OpContext, list: &ListKey) {
         if op.max_items.is_some() {
-            self.0.met(list.clone());
+            self.0.note(list.clone());
         }
     }
 
@@ -30,12 +30,12 @@ impl Overlong {
     pub fn added(&self, op: &OpContext, list: &ListKey, items: usize) {
         let due = |max_items| fastrand::usize(..slack(max_items).max(CHECK_EVERY_MIN)) < items;
         if op.max_items.is_some_and(due) {
-            self.met(op, list);
+            self.note(op, list);
         }
     }
 
     /// The next one to be looked at: for one caller at a time.
-    pub async fn next(&self) -> Met<ListKey> {
+    pub async fn next(&self) -> ToCheck<ListKey> {
         self.0.next().await
     }
 }

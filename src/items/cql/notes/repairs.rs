@@ -1,6 +1,6 @@
 //! Members of sets whose rows and reverse entry were found to differ.
 
-use super::noted::{Met, Noted};
+use super::noted::{Noted, ToCheck};
 use crate::domain::{ItemKey, ListKey, Ttl};
 
 /// A member that must be checked.
@@ -20,12 +20,12 @@ pub struct Repair {
 pub struct Repairs(Noted<Repair>);
 
 impl Repairs {
-    pub fn met(&self, repair: Repair) {
-        self.0.met(repair);
+    pub fn note(&self, repair: Repair) {
+        self.0.note(repair);
     }
 
     /// The next one to be looked at: for one caller at a time.
-    pub async fn next(&self) -> Met<Repair> {
+    pub async fn next(&self) -> ToCheck<Repair> {
         self.0.next().await
     }
 }

@@ -1,6 +1,6 @@
 //! Where row tombstones must be replaced by range tombstones: near some deleted rows, and where a read was refused.
 
-use super::noted::{Met, Noted};
+use super::noted::{Noted, ToCheck};
 use crate::domain::{ListKey, Order};
 use crate::items::StoreError;
 
@@ -28,7 +28,7 @@ impl ToSweep {
     pub fn deleted<K: ToString>(&self, list: &ListKey, keys: impl IntoIterator<Item = K>) {
         for key in keys {
             if fastrand::u32(..DELETIONS_A_SWEEP) == 0 {
-                self.deletions.met(Place { list: list.clone(), key: key.to_string(), order: None });
+                self.deletions.note(Place { list: list.clone(), key: key.to_string(), order: None });
             }
         }
     }
@@ -40,18 +40,18 @@ impl ToSweep {
         (list, key, order): (&ListKey, &str, Order),
     ) -> Result<T, StoreError> {
         if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
-            self.refusals.met(Place { list: list.clone(), key: key.to_owned(), order: Some(order) });
+            self.refusals.note(Place { list: list.clone(), key: key.to_owned(), order: Some(order) });
         }
         read
     }
 
     /// The next place near a deleted row: for one caller at a time.
-    pub async fn next_of_deletions(&self) -> Met<Place> {
+    pub async fn next_of_deletions(&self) -> ToCheck<Place> {
         self.deletions.next().await
     }
 
     /// The next place where a read was refused: for one caller at a time.
-    pub async fn next_of_refusals(&self) -> Met<Place> {
+    pub async fn next_of_refusals(&self) -> ToCheck<Place> {
         self.refusals.next().await
     }
 }

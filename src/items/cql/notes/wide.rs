@@ -35,7 +35,7 @@ impl WideLists {
     }
 
     /// A list had this many items, or more.
-    pub fn met(&self, list: &ListKey, items: u64) {
+    pub fn note(&self, list: &ListKey, items: u64) {
         if items < WIDE_ITEMS || list.identity().is_set() || list.bucket().is_some() {
             return;
         }
@@ -108,14 +108,14 @@ mod tests {
     #[test]
     fn a_wide_list_is_logged_once_an_hour() {
         let wide = WideLists::new(IntCounter::new("a", "a").unwrap(), IntGauge::new("b", "b").unwrap());
-        wide.met(&list("a", None), WIDE_ITEMS - 1);
-        wide.met(&list("b", Some(Bucket::Year)), 2 * WIDE_ITEMS);
+        wide.note(&list("a", None), WIDE_ITEMS - 1);
+        wide.note(&list("b", Some(Bucket::Year)), 2 * WIDE_ITEMS);
         assert_eq!((wide.lists.get(), wide.widest.get()), (0, 0));
-        wide.met(&list("a", None), WIDE_ITEMS + 5);
-        wide.met(&list("a", None), WIDE_ITEMS);
+        wide.note(&list("a", None), WIDE_ITEMS + 5);
+        wide.note(&list("a", None), WIDE_ITEMS);
         assert_eq!((wide.lists.get(), wide.widest.get()), (1, 100_005));
         assert!(wide.is_due(&list("a", None), Instant::now() + REPORT_INTERVAL));
-        (0..2 * REPORTED_MAX).for_each(|n| wide.met(&list(&n.to_string(), None), WIDE_ITEMS));
+        (0..2 * REPORTED_MAX).for_each(|n| wide.note(&list(&n.to_string(), None), WIDE_ITEMS));
         assert_eq!(wide.lists.get() as usize, REPORTED_MAX, "what is remembered is bounded");
     }
 

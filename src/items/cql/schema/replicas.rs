@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn reads_see_all_writes_if_both_reach_more_replicas_than_exist() {
-        let meets = |read_consistency, write_consistency, replicas| {
+        let sees = |read_consistency, write_consistency, replicas| {
             overlap(&CqlOptions { read_consistency, write_consistency, ..CqlOptions::default() }, replicas)
         };
         let (one, quorum) = (Consistency::LocalOne, Consistency::LocalQuorum);
-        assert_eq!([1, 2, 3, 5].map(|replicas| meets(quorum, quorum, replicas)), [true; 4]);
-        assert_eq!([1, 2, 3].map(|replicas| meets(one, quorum, replicas)), [true, true, false]);
-        assert_eq!([meets(Consistency::One, Consistency::All, 3), meets(one, one, 1)], [true, true]);
+        assert_eq!([1, 2, 3, 5].map(|replicas| sees(quorum, quorum, replicas)), [true; 4]);
+        assert_eq!([1, 2, 3].map(|replicas| sees(one, quorum, replicas)), [true, true, false]);
+        assert_eq!([sees(Consistency::One, Consistency::All, 3), sees(one, one, 1)], [true, true]);
     }
 
     #[test]

@@ -26,11 +26,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Cuts the lists of a session, one after the other, until it is dropped.
 pub async fn cut(core: Arc<Core>) {
     loop {
-        let met = core.overlong.next().await;
+        let due = core.overlong.next().await;
         // Otherwise recently added items would stay.
-        sleep_until(met.at + core.write_clock.until_settled()).await;
+        sleep_until(due.at + core.write_clock.until_settled()).await;
         // The next operation that finds the list notes it again.
-        if let Err(error) = trim_list(&core, &met.what).await {
+        if let Err(error) = trim_list(&core, &due.what).await {
             tracing::debug!(%error, "cannot trim a list beyond its max_items");
         }
     }

@@ -34,6 +34,6 @@ async fn check_list(core: &Arc<Core>, list: &ListKey, ttl: Ttl) -> Result<(), St
     let op = OpContext::new(core.write_clock.wall(), ttl, Instant::now() + TIMEOUT);
     let call = &mut Call::with_permit(core, &op, list, permit);
     let keys = Layout::Items.keys(call, &Bounds::ALL, None, (WIDE_ITEMS, 0)).await?;
-    core.wide.met(list, keys.count);
+    core.wide.note(list, keys.count);
     Ok(())
 }

@@ -31,7 +31,7 @@ impl Pace {
         self.buckets += buckets;
     }
 
-    pub fn met(&mut self, rows: usize) {
+    pub fn passed(&mut self, rows: usize) {
         self.rows += rows;
     }
 }
@@ -46,7 +46,7 @@ mod tests {
             let mut pace = Pace::default();
             assert_eq!(pace.buckets(missing), 1);
             pace.read(1);
-            pace.met(rows);
+            pace.passed(rows);
             assert_eq!(pace.buckets(missing), expected, "{rows} {missing}");
         }
         assert_eq!(Pace::rows_of_each(50, 16), 8);

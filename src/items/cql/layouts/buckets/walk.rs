@@ -57,7 +57,7 @@ impl BucketsWalk {
         }
         for (key, value) in rows {
             self.left = self.left.saturating_sub(1);
-            self.pace.met(1);
+            self.pace.passed(1);
             if collector.offer(&Row::new(&key, value)?) == Next::Done {
                 return Ok(Next::Done);
             }
@@ -72,7 +72,7 @@ impl Walk for BucketsWalk {
             let list = call.turn_to(partition(&self.list, name));
             let step = walk.next(call, collector).await;
             call.turn_to(list);
-            self.pace.met(self.left - walk.left);
+            self.pace.passed(self.left - walk.left);
             self.left = walk.left;
             match step? {
                 Step::Ended => self.inside = None,

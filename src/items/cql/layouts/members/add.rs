@@ -37,7 +37,7 @@ pub async fn add(call: &mut Call, items: &[NewItem]) -> Result<(), StoreError> {
     // The deletion of an item that a faster clock wrote may hide the row of an item that is added again, but not its
     // entry.
     if call.core.write_clock.is_outranked(written) {
-        changed.iter().for_each(|member| call.core.repairs.met(repair(&op, &list, member, None)));
+        changed.iter().for_each(|member| call.core.repairs.note(repair(&op, &list, member, None)));
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub async fn compare<'e>(call: &mut Call, entries: impl Iterator<Item = &'e Reve
     let keys: Vec<_> = some.iter().map(|(_, key)| *key).collect();
     let rows = read::find_rows(call, &keys).await?;
     for (member, _) in some.into_iter().filter(|(_, key)| !rows.contains_key(key)) {
-        call.core.repairs.met(repair(&call.op, &call.list, member, None));
+        call.core.repairs.note(repair(&call.op, &call.list, member, None));
     }
     Ok(())
 }

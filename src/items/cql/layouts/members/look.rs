@@ -51,19 +51,19 @@ pub async fn contains(
     // They are often recent.
     let mut walk = SetWalk::new(slice, What::Keys, usize::MAX);
     for Standing { held, .. } in walk.standing(call, NEWEST_ROWS).await?.into_iter().flatten() {
-        sought.meet(&held.stored, held.key.timestamp);
+        sought.note(&held.stored, held.key.timestamp);
     }
     let (mut all, mut by_rows) = (AllEntries::new(), call.core.dense.has(&list));
     while !walk.is_over() && sought.newest.len() < sought.values.len() {
         if by_rows {
             for Standing { held, .. } in walk.standing(call, STEP_ROWS).await?.into_iter().flatten() {
-                sought.meet(&held.stored, held.key.timestamp);
+                sought.note(&held.stored, held.key.timestamp);
             }
             continue;
         }
         let entries = match all.next(call).await {
             Err(StoreError::TooManyTombstones { .. }) => {
-                call.core.dense.met(&list);
+                call.core.dense.note(&list);
                 by_rows = true;
                 continue;
             }
@@ -74,7 +74,7 @@ pub async fn contains(
         let shown = |key: &ItemKey| within.contain(key.timestamp) && last_shown.is_none_or(|last| *key >= last);
         for held in entries.iter().filter_map(|entry| entry.standing(&op, keep_of(&list))) {
             if shown(&held.key) {
-                sought.meet(&held.stored, held.key.timestamp);
+                sought.note(&held.stored, held.key.timestamp);
             }
         }
     }
@@ -89,7 +89,7 @@ struct Sought<'a> {
 }
 
 impl Sought<'_> {
-    fn meet(&mut self, stored: &[u8], timestamp: Timestamp) {
+    fn note(&mut self, stored: &[u8], timestamp: Timestamp) {
         if let Some(value) = self.values.get(self.list.identity().value(stored)) {
             let newest = self.newest.entry(value).or_insert(timestamp);
             *newest = timestamp.max(*newest);
@@ -111,7 +111,7 @@ async fn count_entries(call: &mut Call, enough: u64) -> Result<Option<u64>, Stor
     while counted < enough {
         let entries = match all.next(call).await {
             Err(StoreError::TooManyTombstones { .. }) => {
-                call.core.dense.met(&call.list);
+                call.core.dense.note(&call.list);
                 return Ok(None);
             }
             read => read?,

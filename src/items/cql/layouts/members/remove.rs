@@ -93,7 +93,7 @@ impl Removing<'_> {
             }
             let read = all.next(self.call).await;
             if matches!(read, Err(StoreError::TooManyTombstones { .. })) {
-                self.call.core.dense.met(&self.call.list);
+                self.call.core.dense.note(&self.call.list);
                 return self.by_rows(&Bounds::ALL).await.map(drop);
             }
             let Some(entries) = read.map_err(|error| after_unknown(error, self.begun))? else { return Ok(()) };

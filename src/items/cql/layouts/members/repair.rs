@@ -5,7 +5,7 @@
 //! row is there and no entry points to it. It comes of a write that reached fewer replicas than it should have. And
 //! it comes of clocks: the deletion of an item has the write timestamp of that item, and hides the row of the same
 //! item that a slower clock adds again, while the entry has a place of another writer.
-//! Usually nothing is wrong by then: the reader met the member while something moved.
+//! Usually nothing is wrong by then: the reader found the member while something moved.
 
 use std::iter;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ const STRAY_ROW: &str = "stray_row";
 /// Repairs the sets of a session, one member after the other, until it is dropped.
 pub async fn repair(core: Arc<Core>) {
     loop {
-        let met = core.repairs.next().await;
+        let due = core.repairs.next().await;
         // The next reader of the member notes it again.
-        if let Err(error) = repair_member(&core, &met.what).await {
+        if let Err(error) = repair_member(&core, &due.what).await {
             tracing::debug!(%error, "cannot repair a set member");
         }
     }

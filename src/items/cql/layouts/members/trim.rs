@@ -19,16 +19,16 @@ const STEP_ROWS: usize = 500;
 pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> bool) -> Result<bool, StoreError> {
     let (lower, upper) = slice(&Bounds::ALL);
     let mut walk = SetWalk::new(Slice { order: Order::Newest, lower, upper }, What::Keys, usize::MAX);
-    let (mut met, mut surplus, mut begun) = (0, Vec::new(), false);
+    let (mut passed, mut surplus, mut begun) = (0, Vec::new(), false);
     let most = max_items.get() + slack(max_items);
     while let Some(standing) = walk.standing(call, STEP_ROWS).await? {
         for standing in standing {
-            met += 1;
-            if met > max_items.get() {
+            passed += 1;
+            if passed > max_items.get() {
                 surplus.push(standing);
             }
         }
-        if met > most {
+        if passed > most {
             if !is_bound() {
                 return Ok(begun);
             }

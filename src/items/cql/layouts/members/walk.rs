@@ -42,13 +42,13 @@ pub struct SetWalk {
     rows_max: usize,
     /// How many items were not offered yet.
     left: usize,
-    met: Met,
+    passed: PassedMembers,
 }
 
 impl SetWalk {
     pub fn new(slice: Slice, what: What, limit: usize) -> Self {
         let rows_max = if what == What::Items { FIRST_ROWS } else { STEP_ROWS };
-        Self { rows: Rows::of(slice), at: None, rows_max, left: limit, met: Met::default() }
+        Self { rows: Rows::of(slice), at: None, rows_max, left: limit, passed: PassedMembers::default() }
     }
 
     /// The current items where the next rows are, of which `rows_max` are read at most: in order, and only items
@@ -71,7 +71,7 @@ impl SetWalk {
         for entry in entries.values() {
             let stands = entry.standing(op, keep_of(list)).filter(|held| here(&held.key));
             if stands.is_some_and(|held| !read.contains(&held.key)) || entry.is_torn(op) {
-                repairs.met(repair(op, list, &entry.member, None));
+                repairs.note(repair(op, list, &entry.member, None));
             }
             if let Some(held) = stands {
                 let others = entry.held.iter().filter(|other| *other != held).cloned().collect();
@@ -79,7 +79,7 @@ impl SetWalk {
             }
         }
         for row in rows.iter().filter(|row| !points_to(entries.get(&row.member), row)) {
-            repairs.met(repair(op, list, &row.member, Some(row.key)));
+            repairs.note(repair(op, list, &row.member, Some(row.key)));
         }
         let standing = standing.into_values();
         let standing = match self.rows.slice.order {
@@ -112,7 +112,7 @@ impl Walk for SetWalk {
         let Some(standing) = self.standing(call, self.rows_max.min(self.left)).await? else { return Ok(Step::Ended) };
         let (mut bytes, count) = (0, standing.len());
         for Standing { member, held, .. } in standing {
-            if !self.met.is_new(&member) {
+            if !self.passed.is_new(&member) {
                 continue;
             }
             bytes += held.stored.len();
@@ -156,12 +156,12 @@ impl Offered for Held {
 
 /// The members that a walk has passed, up to a number: it passes a moving member twice.
 #[derive(Default)]
-struct Met {
+struct PassedMembers {
     hasher: RandomState,
     members: HashSet<u64>,
 }
 
-impl Met {
+impl PassedMembers {
     /// Whether the walk has not passed this member before.
     fn is_new(&mut self, member: &str) -> bool {
         let hash = self.hasher.hash_one(member);
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_member_is_returned_once_and_memory_is_bounded() {
-        let mut met = Met::default();
-        assert_eq!(["a", "b", "a"].map(|member| met.is_new(member)), [true, true, false]);
-        let counted = (0..COMPARED_MAX + 10).filter(|n| met.is_new(&format!("m-{n}"))).count();
-        assert_eq!((counted, met.members.len(), met.is_new("b")), (COMPARED_MAX + 10, COMPARED_MAX, false));
+        let mut passed = PassedMembers::default();
+        assert_eq!(["a", "b", "a"].map(|member| passed.is_new(member)), [true, true, false]);
+        let counted = (0..COMPARED_MAX + 10).filter(|n| passed.is_new(&format!("m-{n}"))).count();
+        assert_eq!((counted, passed.members.len(), passed.is_new("b")), (COMPARED_MAX + 10, COMPARED_MAX, false));
     }
 }

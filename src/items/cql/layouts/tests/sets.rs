@@ -50,7 +50,7 @@ async fn a_set_with_too_many_tombstones_of_entries_is_counted_by_its_rows() {
     let (server, set, all) = (Server::new(), set(Keep::Newest), items(60));
     server.add(&set, &all).await.unwrap();
     server.remove(&set, &Removal::Members(all[..30].iter().map(|(_, value)| value.clone()).collect())).await.unwrap();
-    server.core.dense.met(&set);
+    server.core.dense.note(&set);
     let count = Count { items: 30, exact: true };
     assert_eq!(server.count(&set, &Bounds::ALL, 100).await.unwrap(), count);
     assert_eq!(reported(&server.walk(&set, &Bounds::ALL, Order::Newest, 8).await), all[30..]);

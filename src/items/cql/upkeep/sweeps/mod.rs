@@ -51,16 +51,16 @@ pub async fn sweep(core: Arc<Core>) {
     let of_deletions = async {
         let mut rests_until = Instant::now();
         loop {
-            let met = core.to_sweep.next_of_deletions().await;
-            sleep_until(met.at + core.settled_after()).await;
-            run(&core, &met.what, &mut rests_until).await;
+            let due = core.to_sweep.next_of_deletions().await;
+            sleep_until(due.at + core.settled_after()).await;
+            run(&core, &due.what, &mut rests_until).await;
         }
     };
     let of_refusals = async {
         let mut rests_until = Instant::now();
         loop {
-            let met = core.to_sweep.next_of_refusals().await;
-            run(&core, &met.what, &mut rests_until).await;
+            let due = core.to_sweep.next_of_refusals().await;
+            run(&core, &due.what, &mut rests_until).await;
         }
     };
     tokio::join!(of_deletions, of_refusals);
