@@ -54,14 +54,9 @@ macro_rules! scenes {
     };
 }
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    // The HTTP client does not select one of several built-in TLS providers.
-    rustls::crypto::ring::default_provider().install_default().unwrap();
-    let runtime = Arc::new(Runtime::new().unwrap());
-    let browser = if arguments.list { None } else { runtime.block_on(Browser::start()).map(Arc::new) };
-    let scenes = scenes![
+/// All scenes, in the order in which they are played.
+fn scenes() -> Vec<(&'static str, Scene)> {
+    scenes![
         features::one_is_created_found_changed_and_deleted,
         features::a_lost_race_shows_both_changes,
         features::versions_are_shown_side_by_side,
@@ -123,11 +118,21 @@ fn main() -> ExitCode {
         served::the_head_covers_nothing,
         everywhere::every_page_is_accessible,
         tutorial::its_steps_work,
-    ];
+    ]
+    .into()
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    // The HTTP client does not select one of several built-in TLS providers.
+    rustls::crypto::ring::default_provider().install_default().unwrap();
+    let runtime = Arc::new(Runtime::new().unwrap());
+    let browser = if arguments.list { None } else { runtime.block_on(Browser::start()).map(Arc::new) };
     let missing = browser.is_none() && !arguments.list;
     let needed = std::env::var("LISTSTORE_TEST_TOOLS").is_ok_and(|tools| tools == "required");
     let mut trials = Vec::new();
-    for (name, scene) in scenes {
+    for (name, scene) in scenes() {
         let vast = name.starts_with("everywhere::").then_some(VAST);
         // Readers of the tutorial sit at a desk, and 20,000 features are created once.
         let is_wide_only = name.starts_with("tutorial::") || name.contains("::more_than_the_console_reads_");

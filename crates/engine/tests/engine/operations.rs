@@ -1,5 +1,5 @@
-//! Random operations on the engine and on the model, with flushes, compactions, times in which compactions find no room,
-//! restarts and clock steps in between: every answer must be the model's.
+//! Random operations on the engine and on the model, with flushes, compactions, times in which compactions find no
+//! room, restarts and clock steps in between: every answer must be the model's.
 
 use std::collections::VecDeque;
 
