@@ -145,13 +145,13 @@ async fn reload(server: &str) {
         catalog.publish(&definitions, Timestamp::MIN);
         let all = began.elapsed();
         stop.store(true, Ordering::Relaxed);
-        let meanwhile = reader.join().unwrap();
+        let lookups = reader.join().unwrap();
         println!(
             "reload of {} versions                {all:?} (goal: 1 s): reading {read:?}, publishing {:?}",
             definitions.features.iter().map(|feature| feature.versions.len()).sum::<usize>(),
             all - read,
         );
-        println!("    look-ups meanwhile: {meanwhile}");
+        println!("    look-ups during the reload: {lookups}");
     }
     store.close().await;
     admin.execute(AssertSqlSafe(format!("DROP DATABASE {database} WITH (FORCE)"))).await.unwrap();

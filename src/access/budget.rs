@@ -119,8 +119,8 @@ impl Budget {
     /// A budget of this size, for the largest bodies and answers.
     pub fn new(bytes_max: usize, body_bytes_max: usize, answer_bytes_max: usize) -> Arc<Self> {
         let (eighth, request) = (bytes_max / 8, request_bytes(body_bytes_max, answer_bytes_max));
-        let beside_request = bytes_max.saturating_sub(request.saturating_add(SMALL_RESERVE_BYTES));
-        let strangers = eighth.min(beside_request).max(STRANGERS_BYTES_MIN);
+        let next_to_request = bytes_max.saturating_sub(request.saturating_add(SMALL_RESERVE_BYTES));
+        let strangers = eighth.min(next_to_request).max(STRANGERS_BYTES_MIN);
         let limits = FillLimits {
             small: bytes_max,
             large: (bytes_max - bytes_max / 4).max(request.saturating_add(strangers)).min(bytes_max),

@@ -157,7 +157,7 @@ impl Bucket {
     }
 
     /// Takes units even if there are not enough.
-    fn owe(&self, units: u64) {
+    fn add_debt(&self, units: u64) {
         let (now, cost) = (self.clock.now().as_u64(), units.saturating_mul(self.unit_nanos()));
         let owed = |full_at: u64| Some(full_at.max(now).saturating_add(cost));
         // It always has a new value, so it never fails.
@@ -232,7 +232,7 @@ impl Limiter {
     /// Counts items whose number was unknown before they were read.
     pub fn charge_items(&self, items: usize) {
         if let Some(bucket) = self.items.as_ref().filter(|_| items > 0) {
-            bucket.owe(items as u64);
+            bucket.add_debt(items as u64);
         }
     }
 

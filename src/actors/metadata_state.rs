@@ -117,7 +117,7 @@ impl MetadataState {
             match &result {
                 Ok(()) => stored.schedule_write(),
                 // A server that has run before the outage would also continue with its catalog.
-                Err(_) => stored.stand_in(&self.catalog, &self.ring, self.clock.now()).await,
+                Err(_) => stored.publish_stored(&self.catalog, &self.ring, self.clock.now()).await,
             }
         }
         result

@@ -52,7 +52,7 @@ impl StoredCatalog {
 
     /// Publishes the catalog of an earlier process, if none was read yet. Tried once in a process, because a refused
     /// file stays refused.
-    pub async fn stand_in(&self, catalog: &Catalog, ring: &KeyRing, now: Timestamp) {
+    pub async fn publish_stored(&self, catalog: &Catalog, ring: &KeyRing, now: Timestamp) {
         if catalog.snapshot().is_some() || self.tried.swap(true, Ordering::Relaxed) {
             return;
         }

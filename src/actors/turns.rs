@@ -440,7 +440,7 @@ mod tests {
         assert!(patient_waits.is_some(), "its deadline is another one");
         let mut waits = join_all(first_waits.into_iter().chain(patient_waits));
         tokio::select! {
-            _ = &mut waits => panic!("nobody has had a turn"),
+            _ = &mut waits => panic!("no caller has had a turn"),
             refused = late => assert!(matches!(refused, Ok(Err(StoreError::Timeout { outcome_unknown: false })))),
         }
         drop(alone);

@@ -322,8 +322,8 @@ mod tests {
         assert_eq!(conditions(IF_MATCH, &tag), BagConditions { matching: of(&[stamp]), none_matching: None });
         assert_eq!(conditions(IF_MATCH, &weak), BagConditions { matching: of(&[]), none_matching: None });
         assert_eq!(conditions(IF_NONE_MATCH, &weak), BagConditions { matching: None, none_matching: of(&[stamp]) });
-        let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
-        assert_eq!(conditions(IF_NONE_MATCH, "*"), nobody);
+        let unless_exists = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
+        assert_eq!(conditions(IF_NONE_MATCH, "*"), unless_exists);
         assert!(bag_conditions(&HeaderMap::new()).unwrap().is_none());
     }
 

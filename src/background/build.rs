@@ -172,8 +172,8 @@ pub(super) async fn build(
 /// The entries that the index needs for a bag.
 fn entries_of(built: &Built, entity: &EntityId, bag: &Item) -> Result<Vec<EntryChange>, TooManyEntries> {
     let expires_at = built.ttl_max.expiry_of(bag.timestamp);
-    let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
-    let mut entries = entry_changes(built.versions.iter(), entity, None, Some(&stands))?;
+    let current = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
+    let mut entries = entry_changes(built.versions.iter(), entity, None, Some(&current))?;
     entries.retain(|change| change.list.feature_key == built.index.feature_key);
     Ok(entries)
 }

@@ -161,9 +161,9 @@ async fn add_missing(
         // The entry has no separate expiry: an entry that outlives its bag is removed when a query or a cleaning
         // encounters it.
         let expires_at = ttl_max.expiry_of(bag.timestamp);
-        let stands = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
+        let current = NewItem { timestamp: bag.timestamp, value: bag.value.clone(), expires_at };
         // A bag with too many entries is older than its index, and has none.
-        let mut entries = entry_changes(indexes.iter(), &bag_list.entity_id, None, Some(&stands)).unwrap_or_default();
+        let mut entries = entry_changes(indexes.iter(), &bag_list.entity_id, None, Some(&current)).unwrap_or_default();
         for EntryChange { list, added, .. } in &mut entries {
             let mut missing = Vec::new();
             for entry in added.drain(..) {

@@ -124,8 +124,8 @@ async fn a_dead_actor_is_replaced_and_the_pool_reports_it() {
         pool.states().iter().any(|state| matches!(state, SlotState::Failed { was_live: true, .. }))
     })
     .await;
-    let meanwhile = get(&pool, &list("a"), soon()).await;
-    assert!(matches!(&meanwhile, Err(ListError::NoSession { reason }) if reason.contains("refused")), "{meanwhile:?}");
+    let refused = get(&pool, &list("a"), soon()).await;
+    assert!(matches!(&refused, Err(ListError::NoSession { reason }) if reason.contains("refused")), "{refused:?}");
     faults.refuse_sessions(false);
     until("the actor is replaced", || pool.states().iter().all(|state| *state == SlotState::Live)).await;
     assert_eq!(get(&pool, &list("a"), soon()).await.unwrap().items.len(), 1);

@@ -61,7 +61,7 @@ async fn a_server_that_starts_without_its_store_serves_its_copy() {
     store.create_elsewhere(new_feature("later")).await;
     store.be_unreadable(true);
     let second = started_kept(&store, dir.path(), age_max).await;
-    until("what was kept stands in", || knows(&second, "seen")).await;
+    until("the stored definitions are served", || knows(&second, "seen")).await;
     assert!(second.catalog().snapshot().unwrap().is_stored());
     assert!(second.unavailable_reason().is_some() && second.stored_as_of().is_some());
     assert!(matches!(resolve(&second, "later").await, Err(ResolveError::Unavailable { .. })), "it may be there");

@@ -69,9 +69,9 @@ async fn each_window_has_its_aggregates() {
     let filtered =
         json!({"windows": ["24h"], "aggregates": count(), "where": {"property": "/country", "in": ["SE", "FI"]}});
     assert_eq!(aggregate(&api, &list, filtered).await["windows"][0]["results"]["n"], 2);
-    let nobody = aggregate(&api, &items("payment", "nobody"), body).await;
+    let missing = aggregate(&api, &items("payment", "nobody"), body).await;
     let nothing = json!({"payments": 0, "spent": 0, "cards": 0, "largest": null, "top": []});
-    assert_eq!((&nobody["windows"][1]["results"], &nobody["items_read"]), (&nothing, &json!(0)));
+    assert_eq!((&missing["windows"][1]["results"], &missing["items_read"]), (&nothing, &json!(0)));
 }
 
 #[tokio::test]

@@ -89,11 +89,11 @@ async fn writes_respect_conditions() {
     let api = api().await;
     let any = [("if-match", "*")];
     refused(&put(&api, U1, &any, "{}").await, 412, "etag_mismatch");
-    let nobody = [("if-none-match", "*")];
-    let first = put(&api, U1, &nobody, r#"{"n":1}"#).await;
+    let unless_exists = [("if-none-match", "*")];
+    let first = put(&api, U1, &unless_exists, r#"{"n":1}"#).await;
     let stale = first.etag().to_owned();
     first.expect(201);
-    refused(&put(&api, U1, &nobody, r#"{"n":2}"#).await, 412, "etag_mismatch");
+    refused(&put(&api, U1, &unless_exists, r#"{"n":2}"#).await, 412, "etag_mismatch");
     let second = put(&api, U1, &[("if-match", &format!("\"17\", {stale}"))], r#"{"n":2}"#).await;
     let fresh = second.etag().to_owned();
     second.expect(200);
@@ -176,8 +176,8 @@ async fn no_concurrent_patch_is_lost() {
     let mut statuses: Vec<_> = raced.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
-    let nobody = [("if-none-match", "*")];
-    let first = join_all((0..8).map(|_| put(&api, "/v1/entities/user/raced", &nobody, "{}"))).await;
+    let unless_exists = [("if-none-match", "*")];
+    let first = join_all((0..8).map(|_| put(&api, "/v1/entities/user/raced", &unless_exists, "{}"))).await;
     assert_eq!(first.iter().filter(|answer| answer.status == 201).count(), 1);
 }
 

@@ -67,9 +67,9 @@ async fn the_build_of_a_deleted_index_does_not_make_its_successor_ready() {
     let id = FeatureId::of_bags(EntityType::new("link").unwrap());
     let spec = IndexSpec::new(vec![Pointer::new("/b").unwrap()], None).unwrap();
     let new = NewVersion::index(VersionLabel::new("by").unwrap(), spec);
-    *faults.made_anew.lock().unwrap() = Some(Change::CreateVersion { id, new });
+    *faults.created_again.lock().unwrap() = Some(Change::CreateVersion { id, new });
     api.post(INDEXES, json!({"name": "by", "properties": ["/a"]})).await.expect(201);
-    until("it is made anew", async || faults.made_anew.lock().unwrap().is_none()).await;
+    until("it is created again", async || faults.created_again.lock().unwrap().is_none()).await;
     // The newest builds come first.
     until("both builds are over", async || builds(&api).await == ["done", "cancelled"]).await;
     let index = api.until_state(&format!("{INDEXES}/by"), "ready").await;

@@ -129,8 +129,8 @@ async fn a_query_removes_only_stale_entries_that_it_finds() {
         let broken = on(store).await;
         broken.put("one", json!({"a": 1, "at": 5})).await;
         broken.put("two", json!({"a": [1, 2], "at": 6})).await;
-        let stands = broken.stored("[1]").await;
-        let (at_two, at_one) = (stands[0].0, stands[1].0);
+        let stored = broken.stored("[1]").await;
+        let (at_two, at_one) = (stored[0].0, stored[1].0);
         // Of a bag at another place, of a bag with another value, and of no bag.
         broken.enter("[1]", at_two, "one").await;
         broken.enter("[2]", at_one, "one").await;
@@ -139,7 +139,7 @@ async fn a_query_removes_only_stale_entries_that_it_finds() {
         assert_eq!(broken.found("1").await, ["two", "one"]);
         assert_eq!(broken.found("2").await, ["two"]);
         broken.until_removed(3).await;
-        assert_eq!(broken.stored("[1]").await, stands);
+        assert_eq!(broken.stored("[1]").await, stored);
         assert_eq!(broken.stored("[2]").await, [(at_two, "two".to_owned())]);
         // A bag with that place now is not lost: the bag is checked again before its entry is removed.
         broken.enter("[1]", at_one, "two").await;
@@ -306,7 +306,7 @@ async fn a_build_does_not_wait_for_purges_and_accepts_commands() {
     assert_eq!((&built["lists_per_second"], &built["entries"]), (&json!(5_000), &json!(40)));
     assert_eq!(api.get(&format!("{INDEXES}/late")).await.expect(200)["entries"], 40);
     let purging = api.get(&format!("/v1/jobs/{purge}")).await.expect(200);
-    assert_eq!(purging["state"], "running", "nobody waited for it: {purging}");
+    assert_eq!(purging["state"], "running", "no caller waited for it: {purging}");
     // The running job continues at its new rate.
     let faster = api.patch(&format!("/v1/jobs/{purge}"), json!({"lists_per_second": null})).await.expect(200);
     assert_eq!((&faster["state"], faster.get("lists_per_second")), (&json!("waiting"), None));

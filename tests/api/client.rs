@@ -123,7 +123,7 @@ impl Api {
             None => None,
             Some("gzip") => Some(std::io::read_to_string(flate2::read::GzDecoder::new(&*answer.body)).unwrap()),
             Some("zstd") => Some(String::from_utf8(zstd::decode_all(&*answer.body).unwrap()).unwrap()),
-            Some(other) => panic!("nobody asked for {other}"),
+            Some(other) => panic!("no test asked for {other}"),
         };
         if let Some(decoded) = decoded {
             answer.body = decoded.into();

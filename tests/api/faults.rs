@@ -42,7 +42,7 @@ pub struct Faults {
     /// Whether every successful reading of a feature is followed by a failing one.
     pub every_other_reading: AtomicBool,
     /// How an index is created again, as by another server, at the moment when it would be marked ready.
-    pub made_anew: Mutex<Option<Change>>,
+    pub created_again: Mutex<Option<Change>>,
     /// Whether other servers have these definitions too.
     pub shares_definitions: AtomicBool,
     pub reading_went_well: AtomicBool,
@@ -131,7 +131,7 @@ pub async fn faulty_with_items(
         items: Mutex::default(),
         metadata: Mutex::default(),
         every_other_reading: AtomicBool::new(false),
-        made_anew: Mutex::default(),
+        created_again: Mutex::default(),
         shares_definitions: AtomicBool::new(false),
         reading_went_well: AtomicBool::new(false),
         panics: AtomicBool::new(false),

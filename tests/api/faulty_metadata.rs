@@ -118,8 +118,8 @@ impl MetadataStore for FaultyMetadata {
         if let Change::FinishIndex { id, index, .. } = &change {
             self.faults.events.lock().unwrap().push(Event::Note);
             self.faults.finishes_held.subscribe().wait_for(|held| !held).await.unwrap();
-            let made_anew = self.faults.made_anew.lock().unwrap().take();
-            if let Some(creation) = made_anew {
+            let created_again = self.faults.created_again.lock().unwrap().take();
+            if let Some(creation) = created_again {
                 let (id, version) = (id.clone(), index.version.clone());
                 let deletion = Change::DeleteVersion { id, version, condition: Precondition::None };
                 self.inner.apply(deletion, context.clone()).await?;

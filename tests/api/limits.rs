@@ -86,7 +86,7 @@ async fn refused_requests_count_against_the_limit() {
     last.refused("rate_limited", "");
     let reported: u64 = last.header("ratelimit").unwrap().split_once(";t=").unwrap().1.parse().unwrap();
     let retry_after: u64 = last.header("retry-after").unwrap().parse().unwrap();
-    assert!(reported <= retry_after, "whoever comes again then is let in: {last:?}");
+    assert!(reported <= retry_after, "a caller that returns then is admitted: {last:?}");
 }
 
 /// So that refusing a caller that does not slow down takes nothing from other callers.

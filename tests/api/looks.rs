@@ -63,8 +63,8 @@ async fn items_are_counted_up_to_a_bound() {
     assert_eq!(count("?max=20").await, json!({"count": 20, "exact": true}));
     assert_eq!(count("?max=19").await, json!({"count": 19, "exact": false}));
     assert_eq!(count(&format!("?min_timestamp={start}&max_timestamp={}", start + 1)).await["count"], 6);
-    let nobody = api.get(&format!("{}:count", items("seen", "nobody"))).await;
-    assert_eq!(nobody.expect(200), json!({"count": 0, "exact": true}));
+    let missing = api.get(&format!("{}:count", items("seen", "nobody"))).await;
+    assert_eq!(missing.expect(200), json!({"count": 0, "exact": true}));
     for (query, code, field) in [
         ("max=0", "invalid_argument", "max"),
         ("max=1000001", "invalid_argument", "max"),
@@ -100,8 +100,8 @@ async fn values_are_found_in_request_order() {
     let bounded = format!("{contains}?max_timestamp={}", now + 1);
     let found = api.post(&bounded, json!({"values": ["x"]})).await.expect(200);
     assert_eq!(at(&found["results"][0]), newest(1));
-    let nobody = format!("{}:contains", items("seen", "nobody"));
-    let found = api.post(&nobody, json!({"values": ["x"]})).await.expect(200);
+    let missing = format!("{}:contains", items("seen", "nobody"));
+    let found = api.post(&missing, json!({"values": ["x"]})).await.expect(200);
     assert_eq!(found, json!({"results": [{"value": "x", "timestamp": null}]}));
 }
 

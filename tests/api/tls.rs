@@ -353,12 +353,13 @@ async fn authorities_unreadable_for_too_long_are_no_longer_trusted() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let server = server(&dir, "optional", &[("http.tls.client_files_age_max_secs", "2")]).await;
-    let (feeds, nobody) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, None, BOTH));
+    let (feeds, without_certificate) = (connector(&dir, Some("feeds"), BOTH), connector(&dir, None, BOTH));
     fs::write(dir.path().join("ca.pem"), "<html>").unwrap();
-    let noted = async { while metric(&server, &nobody, "liststore_http_tls_files_unusable").await < 1.0 {} };
+    let noted =
+        async { while metric(&server, &without_certificate, "liststore_http_tls_files_unusable").await < 1.0 {} };
     timeout(PATIENCE, noted).await.expect("that the file cannot be used is reported");
     wait_until_admitted(&server, &feeds, false).await;
-    assert_eq!(metric(&server, &nobody, "liststore_http_tls_clients_refused").await, 1.0);
+    assert_eq!(metric(&server, &without_certificate, "liststore_http_tls_clients_refused").await, 1.0);
 }
 
 #[tokio::test]

@@ -363,14 +363,18 @@ fn the_socket_belongs_to_its_owner_and_ends_with_its_server() {
     let (_, _, dir) = server.end(Signal::SIGKILL);
     assert!(dir.path().join("data/admin.sock").exists());
     let data = data_in(&dir);
-    let nobody = || run(&["backup", text(&target.path().join("nobody")), "--data-dir", text(&data)]).failed(1);
-    assert!(nobody().contains("no server answers at") && nobody().contains("--data-dir"), "{}", nobody());
+    let without_server = || run(&["backup", text(&target.path().join("nobody")), "--data-dir", text(&data)]).failed(1);
+    assert!(
+        without_server().contains("no server answers at") && without_server().contains("--data-dir"),
+        "{}",
+        without_server()
+    );
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
     run_command(&mut backup(&server, &target.path().join("second"))).ok();
     let (status, log, dir) = server.end(Signal::SIGTERM);
     assert_eq!(status, Some(0), "{log}");
     assert!(!dir.path().join("data/admin.sock").exists());
-    assert!(nobody().contains("no server answers at"), "{}", nobody());
+    assert!(without_server().contains("no server answers at"), "{}", without_server());
 }
 
 #[test]

@@ -223,11 +223,11 @@ fn a_concurrent_change_is_not_overwritten() {
         for client in listener.incoming() {
             let address = address.clone();
             std::thread::spawn(move || {
-                let meanwhile = || {
+                let change_owner = || {
                     let changed = ask(&address, "PATCH", "/v1/features/user/seen", r#"{"owner":"shop"}"#);
                     assert_eq!(changed.status, 200);
                 };
-                pass_on(client.unwrap(), &address, &meanwhile);
+                pass_on(client.unwrap(), &address, &change_owner);
             });
         }
     });

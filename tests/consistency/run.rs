@@ -70,17 +70,17 @@ impl Timeline {
 
     /// Notes a start of a server, and returns its number.
     pub fn started(&self) -> usize {
-        let mut ends = self.ends.lock().expect("nobody panics with it");
+        let mut ends = self.ends.lock().expect("no thread panics while it holds the lock");
         ends.push(NEVER);
         ends.len() - 1
     }
 
     pub fn ended(&self, start: usize) {
-        self.ends.lock().expect("nobody panics with it")[start] = self.now();
+        self.ends.lock().expect("no thread panics while it holds the lock")[start] = self.now();
     }
 
     pub fn ends(&self) -> Vec<Moment> {
-        self.ends.lock().expect("nobody panics with it").clone()
+        self.ends.lock().expect("no thread panics while it holds the lock").clone()
     }
 }
 

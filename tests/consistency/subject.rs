@@ -44,12 +44,12 @@ impl Subject {
     }
 
     fn recipe(&self) -> Recipe {
-        self.recipe.lock().expect("nobody panics with it").clone()
+        self.recipe.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Changes how the server is started from now on.
     pub fn alter(&self, change: impl FnOnce(&mut Recipe)) {
-        change(&mut self.recipe.lock().expect("nobody panics with it"));
+        change(&mut self.recipe.lock().expect("no thread panics while it holds the lock"));
     }
 
     pub fn now(&self) -> Moment {
@@ -58,7 +58,7 @@ impl Subject {
 
     /// The approximate time of the server's wall clock.
     pub fn wall(&self) -> u64 {
-        let steps = self.clock_steps.lock().expect("nobody panics with it");
+        let steps = self.clock_steps.lock().expect("no thread panics while it holds the lock");
         let offset = steps.last().map_or(0, |step| step.offset_secs);
         (self.timeline.epoch + self.now()).saturating_add_signed(offset * NANOS_PER_SEC as i64)
     }
@@ -112,13 +112,13 @@ impl Subject {
     async fn count(&self, address: &str) {
         // A server that no longer answers adds nothing.
         if let Some(counted) = Counters::of(&mut Connection::default(), address).await {
-            self.counters.lock().expect("nobody panics with it").add(&counted);
+            self.counters.lock().expect("no thread panics while it holds the lock").add(&counted);
         }
     }
 
     /// The totals of all its ended servers.
     pub fn counters(&self) -> Counters {
-        self.counters.lock().expect("nobody panics with it").clone()
+        self.counters.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Starts a process while the server is down, and ends it by SIGKILL after a while, wherever
@@ -168,7 +168,7 @@ impl Subject {
         let from = self.now();
         self.recipe().step_clock(offset_secs)?;
         let step = ClockStep { from, to: self.now(), offset_secs };
-        self.clock_steps.lock().expect("nobody panics with it").push(step);
+        self.clock_steps.lock().expect("no thread panics while it holds the lock").push(step);
         Ok(())
     }
 
@@ -180,6 +180,6 @@ impl Subject {
     /// Ends the server by SIGTERM, and returns how its clock was stepped.
     pub async fn finish(&self) -> Result<Vec<ClockStep>, String> {
         self.terminate().await?;
-        Ok(std::mem::take(&mut *self.clock_steps.lock().expect("nobody panics with it")))
+        Ok(std::mem::take(&mut *self.clock_steps.lock().expect("no thread panics while it holds the lock")))
     }
 }

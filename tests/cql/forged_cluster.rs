@@ -144,7 +144,7 @@ impl ForgedCluster {
                 self.proxy.running_nodes[0].inject_event_to_cc(topology_change(nodes[nodes.len() - 1].address).into())
             );
             let looked = tokio::time::timeout(Duration::from_secs(30), self.looks.recv()).await;
-            assert!(looked.is_ok(), "nobody looked at the topology");
+            assert!(looked.is_ok(), "no driver read the topology");
         }
     }
 

@@ -35,13 +35,13 @@ enum First {
     NeverSent,
 }
 
-/// Makes a swap whose first attempt fails, after this many notes. Its other attempts wait until `meanwhile` is over.
+/// Makes a swap whose first attempt fails, after this many notes. Its other attempts wait until `in_between` is over.
 async fn interrupted<T>(
     forger: &mut Forger,
     first: First,
     notes: usize,
     swap: impl Future<Output = T>,
-    meanwhile: impl Future<Output = ()>,
+    in_between: impl Future<Output = ()>,
 ) -> T {
     let (met, mut meetings) = feedback();
     let (sent, mut arrivals) = feedback();
@@ -68,7 +68,7 @@ async fn interrupted<T>(
             First::NeverSent => drop(arrivals.recv().await.unwrap()),
             First::Cut | First::TimedOut => drop(meetings.recv().await.unwrap()),
         }
-        meanwhile.await;
+        in_between.await;
         forger.heal();
     };
     tokio::join!(swap, heals).0
@@ -100,12 +100,12 @@ impl Servers {
     async fn put_while_others_do(&mut self, first: First, others: usize) -> Result<Swapped, StoreError> {
         let Self { forger, one, two, bag } = self;
         one.deadline = if others > 3 { LONG } else { SHORT };
-        let meanwhile = async {
+        let in_between = async {
             for other in 1..=others {
                 assert_eq!(put(two, bag, &format!("other {other}"), Vec::new()).await.unwrap(), Swapped::Done);
             }
         };
-        interrupted(forger, first, 0, put(one, bag, "own", Vec::new()), meanwhile).await
+        interrupted(forger, first, 0, put(one, bag, "own", Vec::new()), in_between).await
     }
 
     async fn document(&self) -> Option<String> {

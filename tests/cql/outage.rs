@@ -258,8 +258,8 @@ async fn a_cluster_with_logins_and_tls_accepts_valid_credentials() {
     );
     std::fs::write(&secret, "cassandra\n").unwrap();
     assert!(store.open_session().await.is_ok(), "the password was read again");
-    let nobody = why_no_session(&CqlOptions { credentials: None, ..options.clone() }).await;
-    assert!(nobody.contains("requires a login"), "{nobody}");
+    let anonymous = why_no_session(&CqlOptions { credentials: None, ..options.clone() }).await;
+    assert!(anonymous.contains("requires a login"), "{anonymous}");
     let plain = why_no_session(&CqlOptions { tls: None, ..options.clone() }).await;
     assert!(plain.contains("items.cql.tls.ca_file"), "{plain}");
     let nameless = Some(CqlTls { client: None, ..tls.clone() });

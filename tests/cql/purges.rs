@@ -149,7 +149,7 @@ async fn a_purge_whose_server_is_killed_is_finished_by_another() {
     assert_eq!(last["state"], "running", "{last}");
     let remaining = left(&two, &purged);
     assert!((1..LISTS).contains(&remaining), "{remaining} lists were left when it was killed");
-    until("nobody takes it over", || (job(&two, &id)["updated_at"] != last["updated_at"]).then_some(()));
+    until("another server adopts it", || (job(&two, &id)["updated_at"] != last["updated_at"]).then_some(()));
     eprintln!("taken over after {:.1?}", killed.elapsed());
     let done = until("it is not finished", || Some(job(&two, &id)).filter(|job| job["state"] == "done"));
     assert_eq!((&done["generations_cleared"], &done["bytes_erased"]), (&json!(1), &json!(false)), "{done}");

@@ -176,13 +176,13 @@ async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
         write_item(&bare, &list, 1, (newer, "v"), now_micros()).await;
         write_item(&bare, &list, 2, (older, "v"), now_micros()).await;
         write_item(&bare, &list, 1, (ago(15), "w"), now_micros()).await;
-        let stands = if keep == Keep::Newest { newer } else { older };
+        let current = if keep == Keep::Newest { newer } else { older };
         let expected = if keep == Keep::Newest { [newer, ago(15)] } else { [ago(15), older] };
         let repaired = server.metric("liststore_cql_members_repaired_total", "second_item");
         for order in Order::ALL {
             let page = server.session.get(&server.op(), &list, &Range { order, ..EVERYTHING }).await.unwrap();
             assert_eq!(page.items.len(), 2, "{keep}: never two of one member");
-            assert!(page.items.iter().any(|item| item.timestamp == stands), "{keep}");
+            assert!(page.items.iter().any(|item| item.timestamp == current), "{keep}");
         }
         // In any part of the set, the other one is missing.
         for at in expected.into_iter().chain([older, newer]) {
@@ -190,14 +190,14 @@ async fn one_of_two_concurrent_items_stays_and_the_other_is_removed() {
             let page = server.session.get(&server.op(), &list, &range).await.unwrap();
             let count = server.session.count(&server.op(), &list, &range.bounds(), 10).await.unwrap().items;
             let found = page.items.iter().filter(|item| item.value == "v").count();
-            assert_eq!(found as u64, u64::from(at == stands), "{keep}");
+            assert_eq!(found as u64, u64::from(at == current), "{keep}");
             assert_eq!(count, page.items.len() as u64, "{keep}");
         }
-        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
+        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, current);
         assert_eq!(server.session.count(&server.op(), &list, &Bounds::ALL, 10).await.unwrap().items, 2);
         let stored = until_repaired(&server, &bare, &list).await;
         assert_eq!(stored.rows.len(), 2);
-        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, stands);
+        assert_eq!(lookup(&server, &list, "v").await.unwrap().timestamp, current);
         until_counted(&server, "second_item", |count| count > repaired).await;
     }
 }

@@ -200,7 +200,7 @@ async fn any_number_of_left_swaps_is_repaired_in_one_pass() {
         let rows = bare.query_unpaged(count, &[]).await.unwrap().into_rows_result().unwrap();
         rows.single_row::<(i64,)>().unwrap().0
     };
-    assert_eq!(left().await, LEFT as i64, "nobody looks where there are no indexes");
+    assert_eq!(left().await, LEFT as i64, "without indexes there is no scan");
     create_index(&server, &entity_type, "by", "/a").await;
     // A part whose first read fails is passed over for a minute and a half.
     let began = Instant::now();

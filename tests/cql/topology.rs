@@ -154,7 +154,7 @@ async fn a_silent_node_gets_no_operations() {
         let _ = server.session.get(&server.op(), &fresh_list(), &crate::probe::EVERYTHING).await;
     };
     while !server.store.warning().is_some_and(|warning| warning.contains("does not respond")) {
-        assert!(Instant::now() < patience, "nobody notices");
+        assert!(Instant::now() < patience, "no server notices");
         join_all((0..8).map(|_| get(&server))).await;
     }
     // Of the other one every answer is waited for.

@@ -50,7 +50,7 @@ fn definitions_follow_a_promoted_standby() {
         until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
         assert_eq!(node.resolve("seen").await, Ok(60));
         assert_eq!(node.resolved("nowhere").await, Err(ResolveError::FeatureNotFound));
-        until("the other hears of changes", || other.known_ttl("after") == Some(60)).await;
+        until("the other is notified of changes", || other.known_ttl("after") == Some(60)).await;
         node.stop().await;
         other.stop().await;
     });

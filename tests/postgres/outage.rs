@@ -83,8 +83,10 @@ fn a_restarted_postgres_is_reconnected() {
             server.start_again();
             assert_available(&node, &format!("back{round}")).await;
             assert_eq!(other.resolved(&format!("back{round}")).await, Ok(60));
-            until("the other hears of changes again", || other.metric("liststore_metadata_postgres_listening") == 1.0)
-                .await;
+            until("the other is notified of changes again", || {
+                other.metric("liststore_metadata_postgres_listening") == 1.0
+            })
+            .await;
         }
         node.stop().await;
         other.stop().await;
@@ -264,14 +266,14 @@ fn a_late_answer_to_a_commit_does_not_restore_a_deleted_feature() {
         late.create("seen", 60).await.unwrap();
         proxy.hold_next_commit();
         let (change, began) = (late.set_ttl("seen", 61), Instant::now());
-        let meanwhile = async {
+        let in_between = async {
             proxy.until_commit_is_held().await;
             other.delete("seen").await.unwrap();
             until("the deletion is known", || late.known_ttl("seen").is_none()).await;
             proxy.release_commit();
             began.elapsed()
         };
-        let (changed, held_for) = tokio::join!(change, meanwhile);
+        let (changed, held_for) = tokio::join!(change, in_between);
         match changed {
             Ok(feature) => assert_eq!(feature.properties().ttl.as_secs(), 61),
             Err(error) => assert!(is_given_up(&error, held_for), "{error}, after {held_for:?}"),
@@ -301,14 +303,14 @@ fn a_late_answer_to_a_deletion_does_not_hide_a_later_feature() {
         until("the other knows it", || other.known_ttl("seen").is_some()).await;
         proxy.hold_next_commit();
         let (deletion, began) = (late.delete("seen"), Instant::now());
-        let meanwhile = async {
+        let in_between = async {
             proxy.until_commit_is_held().await;
             other.create("seen", 70).await.unwrap();
             until("the new one is known", || late.known_ttl("seen") == Some(70)).await;
             proxy.release_commit();
             began.elapsed()
         };
-        let (deleted, held_for) = tokio::join!(deletion, meanwhile);
+        let (deleted, held_for) = tokio::join!(deletion, in_between);
         let is_right = deleted.as_ref().map_or_else(|error| is_given_up(error, held_for), |()| true);
         assert!(is_right, "{deleted:?}, after {held_for:?}");
         assert_eq!(late.known_ttl("seen"), Some(70));

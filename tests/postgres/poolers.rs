@@ -68,8 +68,10 @@ fn a_pooler_in_transaction_mode_works_with_polling() {
         let node = Node::start_without_database(&pooler.url, POLL_INTERVAL).await;
         until("its catalog is loaded", || node.handle.catalog().snapshot().is_some()).await;
         works(&node).await;
-        until("it knows that it hears nothing", || node.metric("liststore_metadata_postgres_listens_total") >= 1.0)
-            .await;
+        until("it detects that no notification arrives", || {
+            node.metric("liststore_metadata_postgres_listens_total") >= 1.0
+        })
+        .await;
         assert_eq!(node.metric("liststore_metadata_postgres_listening"), 0.0);
         let direct = Node::start(&database.url).await;
         direct.create("polled", 60).await.unwrap();

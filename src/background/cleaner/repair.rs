@@ -85,13 +85,13 @@ impl Repairer {
             let deadline = deadline();
             // Regardless of the present TTL: a bag that it hides can become visible again.
             let ReadBag { bag, row } = self.lists.bag_to_swap(list.clone(), Ttl::ENDLESS, deadline).await?;
-            let stands = bag.as_ref().map(|bag| NewItem {
+            let current = bag.as_ref().map(|bag| NewItem {
                 timestamp: bag.timestamp,
                 value: bag.value.clone(),
                 expires_at: bags.ttl_max.expiry_of(bag.timestamp),
             });
             // Such a bag is older than its index, or was put by a server without all of them.
-            let entries = entry_changes(indexes.iter(), &list.entity_id, None, stands.as_ref()).unwrap_or_else(|_| {
+            let entries = entry_changes(indexes.iter(), &list.entity_id, None, current.as_ref()).unwrap_or_else(|_| {
                 tracing::warn!(
                     bags = list.feature_key.as_str(),
                     "a bag would have more than {ENTRIES_MAX} entries in the indexes of its type: it is left out of \

@@ -193,9 +193,9 @@ impl Listener {
             .connect_lazy_with(self.hosts.options(number));
         let mut listener = Entered::new(PgListener::connect_with(&pool).await.map_err(|error| translate(&error))?);
         listener.eager_reconnect(false);
-        let hears = self.hears(&mut listener, probe, time_max * 5 / 6).await?;
-        self.metrics.connected.set(i64::from(hears));
-        if !hears {
+        let is_notified = self.check_notifications(&mut listener, probe, time_max * 5 / 6).await?;
+        self.metrics.connected.set(i64::from(is_notified));
+        if !is_notified {
             tracing::warn!(
                 "postgres notifications do not arrive, as behind a pooler in transaction mode: changes of other \
                  servers are detected only by polling (metadata.poll_interval_secs); use a direct connection or a \
@@ -210,7 +210,7 @@ impl Listener {
     /// Behind a pooler in transaction mode, a waiting connection has no session of Postgres and receives nothing. It
     /// must not even listen there. Otherwise other clients would receive the notifications, which their drivers do not
     /// expect.
-    async fn hears(
+    async fn check_notifications(
         &self,
         listener: &mut PgListener,
         mut probe: PgConnection,
@@ -225,7 +225,7 @@ impl Listener {
         listener.listen(&channel).await.map_err(|error| translate(&error))?;
         let notify = AssertSqlSafe(format!("NOTIFY {channel}"));
         sqlx::raw_sql(notify).execute(&mut probe).await.map_err(|error| translate(&error))?;
-        let heard = timeout(time_max, async {
+        let received = timeout(time_max, async {
             loop {
                 match listener.try_recv().await {
                     Ok(Some(notification)) if notification.channel() == channel => return Ok(()),
@@ -235,10 +235,10 @@ impl Listener {
                 }
             }
         });
-        let heard = heard.await;
+        let received = received.await;
         // The orderly end may fail without effect.
         let _ = probe.close().await;
-        match heard {
+        match received {
             Ok(Ok(())) => {
                 listener.unlisten(&channel).await.map_err(|error| translate(&error))?;
                 Ok(true)

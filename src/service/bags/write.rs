@@ -82,10 +82,10 @@ impl Service {
         entity_type: EntityType,
         document: Document,
     ) -> Result<StoredBag, ServiceError> {
-        let nobody = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
+        let unless_exists = BagConditions { matching: None, none_matching: Some(BagTags::Any) };
         let entity = EntityName { entity_type, entity_id: new_id(self.clock.now())? };
         // An ID in use is refused, so that no bag is lost.
-        self.put_bag(caller, entity, document, nobody).await
+        self.put_bag(caller, entity, document, unless_exists).await
     }
 
     /// Removes the bag of an entity that is erased, with its entries, and under the condition if there is one. Returns

@@ -320,13 +320,13 @@ pub async fn a_walk_returns_the_contents_of_bags(backend: &dyn Backend) {
 pub async fn bags_are_separate_from_other_generations_and_lists(backend: &dyn Backend) {
     let bag = Bag::open(backend).await;
     bag.put(None, -9, "{}").await;
-    let anew = Bag {
+    let recreated = Bag {
         probe: bag.probe.with_list(list_key(&key_of(&bag.entity_type, "", 2), "u-1")),
         entity_type: bag.entity_type.clone(),
     };
-    assert_eq!((anew.now().await, anew.walk(&anew.probe.op()).await), (None, Vec::new()));
-    anew.put(None, -8, "[]").await;
-    assert_eq!((bag.now().await, anew.now().await), (some(-9, "{}"), some(-8, "[]")));
+    assert_eq!((recreated.now().await, recreated.walk(&recreated.probe.op()).await), (None, Vec::new()));
+    recreated.put(None, -8, "[]").await;
+    assert_eq!((bag.now().await, recreated.now().await), (some(-9, "{}"), some(-8, "[]")));
     let feature = super::probe::feature_key("seen", "", 1);
     let list = bag.probe.with_list(list_key(&feature, &format!("{}", bag.entity_type)));
     list.add(&[(-1, "a")]).await;

@@ -89,7 +89,7 @@ pub async fn a_walk_returns_lasting_entities_while_others_change(backend: &dyn B
         probe.with_list(list_key(&feature, &format!("goes{}", part % 20))).remove_all().await;
         fill(&probe, &feature, [format!("comes{part}")]).await;
     }
-    assert_eq!(set(&met).len(), met.len(), "nobody is met twice");
+    assert_eq!(set(&met).len(), met.len(), "no entity is returned twice");
     let stayed = met.iter().filter(|entity| entity.as_str().starts_with("stays")).count();
     assert_eq!(stayed, 60);
 }

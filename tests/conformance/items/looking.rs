@@ -111,7 +111,7 @@ pub async fn contains_returns_the_newest_visible_item_of_each_value(backend: &dy
             .map(|at| at.map(|at| at.as_nanos().wrapping_sub(probe.base.as_nanos()).cast_signed()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(within(probe.op(), -SECOND, 0, &["a"]).await, [None], "of a list that nobody wrote");
+    assert_eq!(within(probe.op(), -SECOND, 0, &["a"]).await, [None], "of a list that was never written");
     probe.add(&[(0, "a"), (-1, "b"), (-2, "a"), (-3, ""), (-20 * SECOND, "old"), (-20 * SECOND, "a")]).await;
     let all = (-60 * SECOND, 60 * SECOND);
     let asked = ["b", "a", "x", "a", "", "old"];

@@ -112,7 +112,7 @@ pub async fn a_value_found_a_thousand_times_is_removed_completely(backend: &dyn 
 
 pub async fn removing_again_counts_zero(backend: &dyn Backend) {
     let probe = Probe::open(backend).await;
-    assert_eq!(probe.remove("a").await, 0, "of a list that nobody wrote");
+    assert_eq!(probe.remove("a").await, 0, "of a list that was never written");
     probe.add(&[(0, "a"), (-1, "b")]).await;
     assert_eq!(probe.remove("a").await, 1);
     assert_eq!(probe.remove("a").await, 0);

@@ -4,7 +4,7 @@ use super::script::{Case, Script, aggregated, item, items, list, unknown};
 use crate::history::{Aggregated, Order, Outcome, Reason, Request, Special};
 
 const MEMBER: &str = "linearizable adds, removals and lookups of a member";
-const ONCE: &str = "a member stands in a set once";
+const ONCE: &str = "a member occurs in a set once";
 const COMPLETE: &str = "a window that lacks items reports the reason";
 
 fn of(special: Special) -> Script {

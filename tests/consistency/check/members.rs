@@ -13,7 +13,7 @@ use crate::history::{Aggregated, Call, History, Item, ListName, Outcome, Promise
 const TIMES_MAX: usize = 63;
 /// More than [`TIMES_MAX`] times have no bit.
 const NEVER_SET: u64 = 1 << TIMES_MAX;
-const ONCE: &str = "a member stands in a set once";
+const ONCE: &str = "a member occurs in a set once";
 
 pub fn check(history: &History) -> Result<Vec<Violation>, String> {
     let mut by_set: BTreeMap<&ListName, Vec<usize>> = BTreeMap::new();
@@ -127,7 +127,7 @@ impl<'a> Member<'a> {
         (1 << self.times.partition_point(|time| *time <= timestamp)) - 1
     }
 
-    fn standing(&self, timestamp: Option<u64>) -> Effect {
+    fn at_timestamp(&self, timestamp: Option<u64>) -> Effect {
         Effect::reports(u64::MAX, timestamp.map_or(0, |timestamp| self.at(timestamp)))
     }
 
@@ -188,14 +188,14 @@ impl<'a> Member<'a> {
                 let found = items.iter().find(of_value).map(|item| item.timestamp);
                 // A part of the set has a result only for the members in it.
                 let is_reported = found.is_some() || (after.is_none() && !more);
-                is_reported.then(|| self.standing(found)).into_iter().collect()
+                is_reported.then(|| self.at_timestamp(found)).into_iter().collect()
             }
             (_, Outcome::Aggregated(reported)) => {
                 reported.windows.iter().filter_map(|window| self.aggregated(window)).collect()
             }
             (request, Outcome::Contained(found)) => {
                 let of_call = asked(request).unwrap_or_default().iter().zip(found);
-                of_call.filter(|(value, _)| *value == self.value).map(|(_, at)| self.standing(*at)).collect()
+                of_call.filter(|(value, _)| *value == self.value).map(|(_, at)| self.at_timestamp(*at)).collect()
             }
             _ => Vec::new(),
         };

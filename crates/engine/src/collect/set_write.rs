@@ -26,7 +26,7 @@ struct MemberOutcome {
     found: FoundMember,
     digests: Digests,
     /// The resulting item, and its key.
-    stands: Option<(ItemKey, NewItem)>,
+    current: Option<(ItemKey, NewItem)>,
 }
 
 /// The digests of a member that its write needs, each computed once.
@@ -75,7 +75,7 @@ impl Outcomes {
                 let place = outcomes.len();
                 new.insert(place);
                 let digests = Digests::of(&found, digest);
-                outcomes.push(MemberOutcome { found, digests, stands: None });
+                outcomes.push(MemberOutcome { found, digests, current: None });
                 place
             }
         };
@@ -105,20 +105,20 @@ impl SetWrite {
         let (mut outcomes, digests) = (Outcomes::for_members(found.len()), member_digests(&found));
         let items = adds.into_iter().flat_map(|(op, items)| items.into_iter().map(move |item| (op, item)));
         for ((op, item), (found, digest)) in items.zip(found.into_iter().zip(digests)) {
-            let MemberOutcome { found, digests, stands } = outcomes.of(found, digest);
+            let MemberOutcome { found, digests, current } = outcomes.of(found, digest);
             let key = ItemKey::new(item.timestamp, digest_of_stored(&item.value, &found.member, digests.member));
-            let rival = match (&*stands, &found.present) {
+            let rival = match (&*current, &found.present) {
                 (Some((key, rival)), _) => sees_added(&op, rival).then_some(*key),
                 (None, Some(present)) if present.is_seen_by(&op) => digests.present,
                 (None, _) => None,
             };
             if rival.is_none_or(|rival| keep.replaces(&key, &rival)) {
-                *stands = Some((key, item));
+                *current = Some((key, item));
             }
         }
         let mut write = Self::default();
-        for MemberOutcome { found, digests, stands } in outcomes.outcomes {
-            if let Some((key, item)) = stands {
+        for MemberOutcome { found, digests, current } in outcomes.outcomes {
+            if let Some((key, item)) = current {
                 if digests.present != Some(key) {
                     write.delete_known(&found, &digests);
                 }

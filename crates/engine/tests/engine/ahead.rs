@@ -28,7 +28,7 @@ fn the_next_segment_exists_before_the_present_one_is_full() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(60), another).await.expect("nobody makes the next segment ready");
+            tokio::time::timeout(Duration::from_secs(60), another).await.expect("the next segment is not prepared");
             for n in 3..10 {
                 add(n).await.unwrap();
             }

@@ -10,7 +10,7 @@ use crate::sim_disk::SimDisk;
 async fn read(opened: &Opened, op: &OpContext, range: &Range) -> (ItemPage, Validity) {
     opened.session.get(op, &list(0), range).await.unwrap();
     let found = opened.store.get_from_memory(op, &list(0), range).expect("the head is not in memory");
-    (found.page, found.validity.expect("nothing is written meanwhile"))
+    (found.page, found.validity.expect("nothing is written in between"))
 }
 
 fn holds(opened: &Opened, Validity { state, .. }: Validity) -> bool {

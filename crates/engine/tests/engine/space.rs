@@ -225,7 +225,7 @@ fn few_dead_bytes_among_unequal_values_cause_no_compaction() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        is_noticed.await.expect("nobody asks what is shown");
+        is_noticed.await.expect("no compaction asks for the bound");
         settled(&disk).await;
         assert_eq!(data_files(&disk), before);
     });

@@ -83,7 +83,7 @@ pub(super) struct Connection<'h, S, H> {
     /// Whether the share is charged to the caller of a request.
     has_asked: bool,
     /// Whether other connections have gone first before its next request.
-    has_stood_in_line: bool,
+    has_waited_in_line: bool,
 }
 
 impl<'h, S, H> Connection<'h, S, H>
@@ -111,7 +111,7 @@ where
             long_body: Bytes::new(),
             answered_in_turn: 0,
             has_asked: false,
-            has_stood_in_line: false,
+            has_waited_in_line: false,
         }
     }
 

@@ -14,8 +14,8 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
         if self.share.holder().is_stranger() && !self.input.is_empty() {
             self.answered_in_turn = 0;
             let shared = self.shared;
-            self.stand_in(&shared.line).await?;
-            self.has_stood_in_line = true;
+            self.wait_in_line(&shared.line).await?;
+            self.has_waited_in_line = true;
         } else if self.answered_in_turn >= TURN_REQUESTS {
             self.end_turn().await?;
         }
@@ -44,7 +44,7 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
     /// The first request of a connection may come from a caller with a key. Health requests of connections without a
     /// known caller wait in a separate line, so that other strangers cannot delay monitoring.
     pub(super) async fn let_others_go_before(&mut self, class: Class) -> Result<(), End> {
-        let has_stood_in_line = std::mem::take(&mut self.has_stood_in_line);
+        let has_waited_in_line = std::mem::take(&mut self.has_waited_in_line);
         let (shared, holder) = (self.shared, self.share.holder());
         let line = match class {
             Class::Document => Some(&shared.line),
@@ -52,13 +52,13 @@ impl<S: Stream, H: Handler> Connection<'_, S, H> {
             Class::Health => Some(&shared.health_line).filter(|_| self.has_asked && !holder.is_known()),
         };
         match line {
-            Some(line) if !has_stood_in_line => self.stand_in(line).await,
+            Some(line) if !has_waited_in_line => self.wait_in_line(line).await,
             _ => Ok(()),
         }
     }
 
     /// Waits in a line. The connection of an unknown caller may lose its slot during the wait.
-    async fn stand_in(&mut self, line: &Line) -> Result<(), End> {
+    async fn wait_in_line(&mut self, line: &Line) -> Result<(), End> {
         self.flush().await?;
         let slot = self.slot.filter(|_| !self.share.holder().is_known());
         let waited = self.wait_while_connected(pin!(line.turn()), slot).await;

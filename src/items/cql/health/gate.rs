@@ -100,7 +100,7 @@ mod tests {
         assert!(refused.to_string().contains("connection refused"), "{refused}");
         assert!(!admitted(false) && gate.is_shut());
         assert!(admitted(true) && !gate.is_shut());
-        assert!(admitted(false), "it is open again, and must wait anew before it shuts");
+        assert!(admitted(false), "it is open again, and must wait again before it shuts");
         assert_eq!(gate.why(), None);
     }
 

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(settled, [700, 4_689]);
         // For a list: 10 ahead of our clock, and another 10 for clocks that are behind it.
         let all = clock.next_for_all();
-        assert_eq!((all, clock.next()), (1_021, 1_012), "what is written meanwhile does not follow it");
+        assert_eq!((all, clock.next()), (1_021, 1_012), "writes in between do not follow it");
         assert_eq!(clock.to_wait_out(all), Duration::from_micros(21));
         assert_eq!(clock.to_wait_out(9_000_000), Duration::from_micros(21), "no clock may be so far ahead");
     }

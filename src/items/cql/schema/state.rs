@@ -268,7 +268,7 @@ mod tests {
         }
         let mut other = whole();
         other.columns.push("weight regular -1 int none".to_owned());
-        assert!(matches!(other.state(Dialect::Cassandra), SchemaState::Foreign { .. }), "nobody has added that");
+        assert!(matches!(other.state(Dialect::Cassandra), SchemaState::Foreign { .. }), "no release adds that column");
     }
 
     #[test]

@@ -68,16 +68,16 @@ fn a_frequently_searched_set_is_served_from_memory_and_stays_current() {
         let all: Vec<_> = (0..LONG + 10).map(there).collect();
         // According to the set's pages, which do not come from the index of members.
         let agrees = async |what: &str| {
-            let mut standing = BTreeMap::new();
+            let mut found_items = BTreeMap::new();
             for item in walk(session, &op, &set).await {
-                assert!(standing.insert(item.value.clone(), item).is_none(), "stands twice, {what}");
+                assert!(found_items.insert(item.value.clone(), item).is_none(), "occurs twice, {what}");
             }
             for members in all.chunks(500) {
                 let found = session.lookup(&op, &set, members).await.unwrap();
-                let expected: Vec<_> = members.iter().map(|member| standing.get(member).cloned()).collect();
+                let expected: Vec<_> = members.iter().map(|member| found_items.get(member).cloned()).collect();
                 assert_eq!(found, expected, "{what}");
             }
-            standing.len() as u64
+            found_items.len() as u64
         };
         let blocks_of = async |members: &[Bytes]| {
             let before = disk.data_reads();

@@ -66,14 +66,14 @@ async fn look_up(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey) -
 async fn checked(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey, what: &str) -> Vec<Item> {
     let items = walk(session, op, set).await;
     let identity = set.identity();
-    let mut standing = BTreeMap::new();
+    let mut found_items = BTreeMap::new();
     for item in &items {
-        let twice = standing.insert(identity.member(&item.value).to_vec(), item.clone());
-        assert_eq!(twice, None, "stands twice, {what}");
+        let twice = found_items.insert(identity.member(&item.value).to_vec(), item.clone());
+        assert_eq!(twice, None, "occurs twice, {what}");
     }
     let found = look_up(session, op, set).await;
     for (number, found) in (0..).zip(found) {
-        assert_eq!(found.as_ref(), standing.get(&name(number)[..]), "member {number}, {what}");
+        assert_eq!(found.as_ref(), found_items.get(&name(number)[..]), "member {number}, {what}");
     }
     items
 }
@@ -231,7 +231,7 @@ fn entries_of_a_bounded_set_stay_as_long_as_their_items() {
             assert!([10, MEMBERS].contains(&left), "{left}");
             let moved = (0..MEMBERS).map(|n| member(KEYS, n, START + n)).collect();
             opened.session.add(&op(), &set, moved).await.unwrap();
-            assert_eq!(checked(&opened.session, &op(), &set, "and stands once").await.len() as u64, MEMBERS);
+            assert_eq!(checked(&opened.session, &op(), &set, "and occurs once").await.len() as u64, MEMBERS);
         }
     });
 }

@@ -109,9 +109,9 @@ fn due<'a>(op: &OpContext, part: &'a Part) -> Option<(&'a Part, u64, Due)> {
     };
     let ttl = row_ttl_secs(until, op.now)?;
     // TTLs have an upper bound. A row with the largest TTL is written again before items rely on it for longer.
-    let stands = op.now.as_nanos().saturating_add(u64::try_from(ttl).unwrap_or(0).saturating_mul(NANOS_PER_SEC));
+    let held_until = op.now.as_nanos().saturating_add(u64::try_from(ttl).unwrap_or(0).saturating_mul(NANOS_PER_SEC));
     let secs = i64::try_from(until.div_ceil(NANOS_PER_SEC)).unwrap_or(i64::MAX);
-    Some((part, until.min(stands), (part.name.clone(), secs, ttl)))
+    Some((part, until.min(held_until), (part.name.clone(), secs, ttl)))
 }
 
 #[cfg(test)]

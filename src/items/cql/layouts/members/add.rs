@@ -69,8 +69,8 @@ fn replace(
     ttl_secs: i32,
 ) -> Vec<MemberChange> {
     let keep = keep_of(list);
-    let stands = entry.and_then(|entry| entry.standing(op, keep));
-    if stands.is_some_and(|present| !keep.replaces(&new.key, &present.key)) {
+    let current = entry.and_then(|entry| entry.current(op, keep));
+    if current.is_some_and(|present| !keep.replaces(&new.key, &present.key)) {
         return Vec::new();
     }
     let mut changes = Vec::new();

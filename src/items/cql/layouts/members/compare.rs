@@ -13,9 +13,9 @@ use crate::items::cql::statements::sets::ENTRIES_MAX;
 
 /// Compares some of the entries with their rows, if that is due.
 pub async fn compare<'e>(call: &mut Call, entries: impl Iterator<Item = &'e ReverseEntry>) -> Result<(), StoreError> {
-    let standing =
-        |entry: &'e ReverseEntry| entry.standing(&call.op, keep_of(&call.list)).map(|held| (&entry.member, held.key));
-    let all: Vec<_> = entries.filter_map(standing).collect();
+    let current =
+        |entry: &'e ReverseEntry| entry.current(&call.op, keep_of(&call.list)).map(|held| (&entry.member, held.key));
+    let all: Vec<_> = entries.filter_map(current).collect();
     if all.is_empty() || !call.core.row_sampler.is_due() {
         return Ok(());
     }

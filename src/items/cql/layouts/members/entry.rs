@@ -46,7 +46,7 @@ pub struct ReverseEntry {
 
 impl ReverseEntry {
     /// The current item: of the visible ones the one that stays by the rule.
-    pub fn standing(&self, op: &OpContext, keep: Keep) -> Option<&Held> {
+    pub fn current(&self, op: &OpContext, keep: Keep) -> Option<&Held> {
         let visible = self.held.iter().filter(|held| self.is_last(held) && held.is_visible(op));
         visible.reduce(|present, other| if keep.replaces(&other.key, &present.key) { other } else { present })
     }
@@ -119,8 +119,8 @@ mod tests {
             let all = [held(1, 5, 30), held(2, 7, 10), held(3, 6, 20)];
             let entry = entry(&order.map(|n: usize| all[n].clone()));
             let op = op(10, 60);
-            assert_eq!(entry.standing(&op, Keep::Newest), Some(&all[1]));
-            assert_eq!(entry.standing(&op, Keep::Oldest), Some(&all[0]));
+            assert_eq!(entry.current(&op, Keep::Newest), Some(&all[1]));
+            assert_eq!(entry.current(&op, Keep::Oldest), Some(&all[0]));
             assert!(entry.is_torn(&op));
         }
     }
@@ -128,19 +128,19 @@ mod tests {
     #[test]
     fn invisible_items_do_not_count() {
         let both = entry(&[held(1, 5, 1), held(2, 50, 2)]);
-        assert_eq!(both.standing(&op(55, 10), Keep::Oldest), Some(&both.held[1]), "hidden by the TTL");
-        assert_eq!(both.standing(&op(65, 3_600), Keep::Oldest), Some(&both.held[1]), "past its own expiry");
+        assert_eq!(both.current(&op(55, 10), Keep::Oldest), Some(&both.held[1]), "hidden by the TTL");
+        assert_eq!(both.current(&op(65, 3_600), Keep::Oldest), Some(&both.held[1]), "past its own expiry");
         assert!(!both.is_torn(&op(65, 3_600)));
-        assert_eq!(both.standing(&op(200, 3_600), Keep::Oldest), None);
-        assert_eq!(entry(&[]).standing(&op(1, 1), Keep::Newest), None);
+        assert_eq!(both.current(&op(200, 3_600), Keep::Oldest), None);
+        assert_eq!(entry(&[]).current(&op(1, 1), Keep::Newest), None);
     }
 
     #[test]
     fn the_last_expiry_of_an_item_applies() {
         let shortened = Held { expires_at: 8 * SECOND, ..held(2, 5, 9) };
         let both = entry(&[held(1, 5, 3), shortened]);
-        assert!(both.standing(&op(7, 60), Keep::Newest).is_some_and(|held| held.writer == 2));
-        assert_eq!(both.standing(&op(8, 60), Keep::Newest), None);
+        assert!(both.current(&op(7, 60), Keep::Newest).is_some_and(|held| held.writer == 2));
+        assert_eq!(both.current(&op(8, 60), Keep::Newest), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::compare::compare;
 use super::entry::{Held, place_of};
 use super::read::{self, AllEntries};
-use super::walk::{STEP_ROWS, SetWalk, Standing, keep_of};
+use super::walk::{CurrentItem, STEP_ROWS, SetWalk, keep_of};
 use crate::domain::{IdentityKind, Item, ItemKey, Keep, ListKey, MaxItems, Order, Timestamp};
 use crate::items::cql::call::Call;
 use crate::items::cql::layouts::keys::bounds;
@@ -24,10 +24,10 @@ pub async fn lookup(call: &mut Call, members: &[Bytes]) -> Result<Vec<Option<Ite
     let entries = read::entries(call, asked.into_iter().collect()).await?;
     compare(call, entries.values()).await?;
     let (op, keep) = (call.op, keep_of(&call.list));
-    let standing = |place: &String| entries.get(place)?.standing(&op, keep);
-    let last_shown = last_shown_of(call, places.iter().filter_map(standing)).await?;
+    let current = |place: &String| entries.get(place)?.current(&op, keep);
+    let last_shown = last_shown_of(call, places.iter().filter_map(current)).await?;
     let shown = |held: &&Held| last_shown.is_none_or(|last| held.key >= last);
-    Ok(places.iter().map(|place| standing(place).filter(shown).map(Held::item)).collect())
+    Ok(places.iter().map(|place| current(place).filter(shown).map(Held::item)).collect())
 }
 
 /// The newest item of each of these values.
@@ -50,13 +50,13 @@ pub async fn contains(
     };
     // They are often recent.
     let mut walk = SetWalk::new(slice, What::Keys, usize::MAX);
-    for Standing { held, .. } in walk.standing(call, NEWEST_ROWS).await?.into_iter().flatten() {
+    for CurrentItem { held, .. } in walk.next_items(call, NEWEST_ROWS).await?.into_iter().flatten() {
         sought.note(&held.stored, held.key.timestamp);
     }
     let (mut all, mut by_rows) = (AllEntries::new(), call.core.dense.has(&list));
     while !walk.is_over() && sought.newest.len() < sought.values.len() {
         if by_rows {
-            for Standing { held, .. } in walk.standing(call, STEP_ROWS).await?.into_iter().flatten() {
+            for CurrentItem { held, .. } in walk.next_items(call, STEP_ROWS).await?.into_iter().flatten() {
                 sought.note(&held.stored, held.key.timestamp);
             }
             continue;
@@ -72,7 +72,7 @@ pub async fn contains(
         let Some(entries) = entries else { break };
         compare(call, entries.iter()).await?;
         let shown = |key: &ItemKey| within.contain(key.timestamp) && last_shown.is_none_or(|last| *key >= last);
-        for held in entries.iter().filter_map(|entry| entry.standing(&op, keep_of(&list))) {
+        for held in entries.iter().filter_map(|entry| entry.current(&op, keep_of(&list))) {
             if shown(&held.key) {
                 sought.note(&held.stored, held.key.timestamp);
             }
@@ -119,7 +119,7 @@ async fn count_entries(call: &mut Call, enough: u64) -> Result<Option<u64>, Stor
         let Some(entries) = entries else { break };
         compare(call, entries.iter()).await?;
         let (op, keep) = (&call.op, keep_of(&call.list));
-        counted += entries.iter().filter(|entry| entry.standing(op, keep).is_some()).count() as u64;
+        counted += entries.iter().filter(|entry| entry.current(op, keep).is_some()).count() as u64;
     }
     Ok(Some(counted))
 }
@@ -137,9 +137,9 @@ pub fn order_of_moves(list: &ListKey) -> Order {
 /// last of them.
 pub async fn last_shown_of<'h>(
     call: &mut Call,
-    standing: impl Iterator<Item = &'h Held>,
+    current: impl Iterator<Item = &'h Held>,
 ) -> Result<Option<ItemKey>, StoreError> {
-    match (standing.map(|held| held.key).min(), call.op.max_items) {
+    match (current.map(|held| held.key).min(), call.op.max_items) {
         (Some(last), Some(max_items)) => shown_from(call, max_items, Some(last)).await,
         _ => Ok(None),
     }

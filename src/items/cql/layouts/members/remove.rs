@@ -79,8 +79,8 @@ impl Removing<'_> {
     /// Removes the matching items of some members, when no other member can match.
     async fn named(&mut self, members: impl IntoIterator<Item = String>) -> Result<(), StoreError> {
         let entries = self.entries(members).await?;
-        let standing: Vec<_> = entries.iter().filter_map(|entry| self.standing(entry)).collect();
-        self.last_shown = last_shown_of(self.call, standing.into_iter()).await?;
+        let current: Vec<_> = entries.iter().filter_map(|entry| self.current(entry)).collect();
+        self.last_shown = last_shown_of(self.call, current.into_iter()).await?;
         self.take_from(&entries).await
     }
 
@@ -140,8 +140,8 @@ impl Removing<'_> {
     }
 
     /// The current item of an entry, if it is removed.
-    fn standing<'e>(&self, entry: &'e ReverseEntry) -> Option<&'e Held> {
-        entry.standing(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
+    fn current<'e>(&self, entry: &'e ReverseEntry) -> Option<&'e Held> {
+        entry.current(&self.call.op, keep_of(&self.call.list)).filter(|held| self.takes(held))
     }
 
     /// Deletes the matching items of some entries.
@@ -149,10 +149,10 @@ impl Removing<'_> {
         let mut gone: Vec<(&str, &Held)> = Vec::new();
         let mut whole: Vec<(&str, &Held)> = Vec::new();
         for entry in entries {
-            let stands = self.standing(entry);
+            let current = self.current(entry);
             let is_shown = |held: &Held| self.last_shown.is_none_or(|last| held.key >= last);
-            self.removed += u64::from(stands.is_some_and(is_shown));
-            let taken = entry.held.iter().filter(|held| stands.is_some() || self.takes(held));
+            self.removed += u64::from(current.is_some_and(is_shown));
+            let taken = entry.held.iter().filter(|held| current.is_some() || self.takes(held));
             for held in taken {
                 let is_whole = entry.held.len() == 1 && self.settled.is_some_and(|settled| held.written <= settled);
                 let with = if is_whole { &mut whole } else { &mut gone };

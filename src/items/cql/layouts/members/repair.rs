@@ -56,15 +56,15 @@ async fn repair_member(core: &Arc<Core>, Repair { list, member, row, ttl }: &Rep
     let keys: Vec<_> = entry.held.iter().map(|held| held.key).chain(*row).collect();
     let rows = read::find_rows(call, &keys).await?;
     let (mut changes, mut wrong, mut missing) = (Vec::new(), Vec::new(), None);
-    if let Some(stands) = entry.standing(&op, keep_of(list)) {
-        for held in entry.held.iter().filter(|held| held.is_visible(&op) && *held != stands) {
+    if let Some(current) = entry.current(&op, keep_of(list)) {
+        for held in entry.held.iter().filter(|held| held.is_visible(&op) && *held != current) {
             let [row, place] = write::drop(member, held);
-            changes.extend((held.key != stands.key).then_some(row));
+            changes.extend((held.key != current.key).then_some(row));
             changes.push(place);
             wrong.push(SECOND_ITEM);
         }
-        let ttl_secs = row_ttl_secs(stands.expires_at, op.now).filter(|_| !rows.contains_key(&stands.key));
-        missing = ttl_secs.map(|ttl_secs| (stands, ttl_secs));
+        let ttl_secs = row_ttl_secs(current.expires_at, op.now).filter(|_| !rows.contains_key(&current.key));
+        missing = ttl_secs.map(|ttl_secs| (current, ttl_secs));
     }
     let stray = row.filter(|row| entry.held.iter().all(|held| held.key != *row));
     if let Some((key, written)) = stray.and_then(|key| Some((key, *rows.get(&key)?)))
@@ -74,8 +74,8 @@ async fn repair_member(core: &Arc<Core>, Repair { list, member, row, ttl }: &Rep
         wrong.push(STRAY_ROW);
     }
     write::write(call, Statement::Delete, changes).await?;
-    if let Some((stands, ttl_secs)) = missing
-        && restore_row(call, (member, stands, ttl_secs)).await?
+    if let Some((current, ttl_secs)) = missing
+        && restore_row(call, (member, current, ttl_secs)).await?
     {
         wrong.push(MISSING_ROW);
     }
@@ -86,21 +86,21 @@ async fn repair_member(core: &Arc<Core>, Repair { list, member, row, ttl }: &Rep
 /// Writes the row of a current item, with the item's own write timestamp, or with a later one that outranks the
 /// tombstone which hides it. The entry stays as it is: were it written again, it could undo a removal that deletes it
 /// just now. Returns whether the row can be read then.
-async fn restore_row(call: &mut Call, (member, stands, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {
+async fn restore_row(call: &mut Call, (member, current, ttl_secs): (&str, &Held, i32)) -> Result<bool, StoreError> {
     let core = Arc::clone(&call.core);
-    for written in iter::once(stands.written).chain(core.write_clock.outranking()) {
-        let held = Held { written, ..stands.clone() };
+    for written in iter::once(current.written).chain(core.write_clock.outranking()) {
+        let held = Held { written, ..current.clone() };
         let row = MemberChange::PutRow { member: member.to_owned(), held, ttl_secs };
         write::write(call, Statement::Delete, vec![row]).await?;
-        if !read::find_rows(call, &[stands.key]).await?.contains_key(&stands.key) {
+        if !read::find_rows(call, &[current.key]).await?.contains_key(&current.key) {
             continue;
         }
         let entries = read::entries(call, vec![member.to_owned()]).await?;
-        if entries.values().any(|entry| entry.held.iter().any(|held| held.key == stands.key)) {
+        if entries.values().any(|entry| entry.held.iter().any(|held| held.key == current.key)) {
             return Ok(true);
         }
         // A removal or a trim deleted the item after the entry was read, which is why its row was missing.
-        let row = MemberChange::DropRow { key: stands.key, written };
+        let row = MemberChange::DropRow { key: current.key, written };
         write::write(call, Statement::Delete, vec![row]).await?;
         return Ok(false);
     }

@@ -1,6 +1,6 @@
 //! Cutting a set that is longer than it shows.
 
-use super::walk::{SetWalk, Standing};
+use super::walk::{CurrentItem, SetWalk};
 use super::write;
 use crate::domain::{MaxItems, Order};
 use crate::items::cql::call::Call;
@@ -21,11 +21,11 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
     let mut walk = SetWalk::new(Slice { order: Order::Newest, lower, upper }, What::Keys, usize::MAX);
     let (mut passed, mut surplus, mut begun) = (0, Vec::new(), false);
     let most = max_items.get() + slack(max_items);
-    while let Some(standing) = walk.standing(call, STEP_ROWS).await? {
-        for standing in standing {
+    while let Some(current) = walk.next_items(call, STEP_ROWS).await? {
+        for current in current {
             passed += 1;
             if passed > max_items.get() {
-                surplus.push(standing);
+                surplus.push(current);
             }
         }
         if passed > most {
@@ -42,6 +42,6 @@ pub async fn trim(call: &mut Call, max_items: MaxItems, is_bound: impl Fn() -> b
 
 /// With the current item goes all that its entry holds, so that none comes up behind it: it may be that very item,
 /// which two have written, and has no row any more.
-fn drop_all(Standing { member, held, others }: &Standing) -> Vec<write::MemberChange> {
+fn drop_all(CurrentItem { member, held, others }: &CurrentItem) -> Vec<write::MemberChange> {
     std::iter::once(held).chain(others).flat_map(|held| write::drop(member, held)).collect()
 }

@@ -25,7 +25,7 @@ const COMPARED_MAX: usize = 100_000;
 
 /// A current item, and where the entry of its member is.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct CurrentItem {
     pub member: String,
     pub held: Held,
     /// The other items of the entry.
@@ -53,7 +53,11 @@ impl SetWalk {
 
     /// The current items where the next rows are, of which `rows_max` are read at most: in order, and only items
     /// that the walk has not passed. There may be none although more follow. `None` is the end.
-    pub async fn standing(&mut self, call: &mut Call, rows_max: usize) -> Result<Option<Vec<Standing>>, StoreError> {
+    pub async fn next_items(
+        &mut self,
+        call: &mut Call,
+        rows_max: usize,
+    ) -> Result<Option<Vec<CurrentItem>>, StoreError> {
         let read = self.rows.next(call, rows_max).await;
         let slice = &self.rows.slice;
         let begin = self.at.map(|at| at.to_string());
@@ -66,27 +70,27 @@ impl SetWalk {
         let (passed, last) = (self.at, rows.last().map(|row| row.key));
         self.at = last.or(passed);
         let here = |key: &ItemKey| self.is_past(passed, key) && (self.is_over() || !self.is_past(last, key));
-        let mut standing = BTreeMap::new();
+        let mut items = BTreeMap::new();
         let read: HashSet<_> = rows.iter().map(|row| row.key).collect();
         for entry in entries.values() {
-            let stands = entry.standing(op, keep_of(list)).filter(|held| here(&held.key));
-            if stands.is_some_and(|held| !read.contains(&held.key)) || entry.is_torn(op) {
+            let current = entry.current(op, keep_of(list)).filter(|held| here(&held.key));
+            if current.is_some_and(|held| !read.contains(&held.key)) || entry.is_torn(op) {
                 repairs.note(repair(op, list, &entry.member, None));
             }
-            if let Some(held) = stands {
+            if let Some(held) = current {
                 let others = entry.held.iter().filter(|other| *other != held).cloned().collect();
-                standing.insert(held.key, Standing { member: entry.member.clone(), held: held.clone(), others });
+                items.insert(held.key, CurrentItem { member: entry.member.clone(), held: held.clone(), others });
             }
         }
         for row in rows.iter().filter(|row| !points_to(entries.get(&row.member), row)) {
             repairs.note(repair(op, list, &row.member, Some(row.key)));
         }
-        let standing = standing.into_values();
-        let standing = match self.rows.slice.order {
-            Order::Newest => standing.rev().collect(),
-            Order::Oldest => standing.collect(),
+        let items = items.into_values();
+        let items = match self.rows.slice.order {
+            Order::Newest => items.rev().collect(),
+            Order::Oldest => items.collect(),
         };
-        Ok(Some(standing))
+        Ok(Some(items))
     }
 
     /// Whether it has ended.
@@ -109,9 +113,9 @@ impl SetWalk {
 
 impl Walk for SetWalk {
     async fn next<C: Collect + Send>(&mut self, call: &mut Call, collector: &mut C) -> Result<Step, StoreError> {
-        let Some(standing) = self.standing(call, self.rows_max.min(self.left)).await? else { return Ok(Step::Ended) };
-        let (mut bytes, count) = (0, standing.len());
-        for Standing { member, held, .. } in standing {
+        let Some(current) = self.next_items(call, self.rows_max.min(self.left)).await? else { return Ok(Step::Ended) };
+        let (mut bytes, count) = (0, current.len());
+        for CurrentItem { member, held, .. } in current {
             if !self.passed.is_new(&member) {
                 continue;
             }

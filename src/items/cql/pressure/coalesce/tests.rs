@@ -269,5 +269,5 @@ async fn each_read_ends_at_its_deadline_and_abandoned_ones_are_not_sent() {
     answer_second.send(Some(Ok(answer(&[], None)))).unwrap();
     long.await.unwrap().unwrap();
     tokio::task::yield_now().await;
-    assert!(session.sent.try_recv().is_err() && session.is_idle(), "nobody waits any more");
+    assert!(session.sent.try_recv().is_err() && session.is_idle(), "no caller waits");
 }
