@@ -56,7 +56,7 @@ impl<'c> Call<'c> {
     /// The caller and its time limit, if the operation uses them.
     pub fn caller(&self) -> Result<Caller, Problem> {
         // Health has no headers, so that probes are answered regardless of their headers.
-        let timeout = if self.operation.headers.is_empty() { None } else { headers::asked_timeout(self.headers)? };
+        let timeout = if self.operation.headers.is_empty() { None } else { headers::requested_timeout(self.headers)? };
         let author = if self.operation.takes_header(&USER) { self.author()? } else { None };
         Ok(Caller { principal: self.principal.clone(), author, timeout, reservation: Reservation::default() })
     }

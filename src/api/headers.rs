@@ -131,7 +131,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName, field: &'static str) ->
 }
 
 /// The value of `Liststore-Timeout-Ms`: whole milliseconds, at least 1.
-pub(crate) fn asked_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+pub(crate) fn requested_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     const FIELD: &str = "Liststore-Timeout-Ms";
     let Some(raw) = single(headers, &TIMEOUT, FIELD)? else { return Ok(None) };
     let refused = || Problem::argument(FIELD, "Liststore-Timeout-Ms must be a whole number of milliseconds from 1");
@@ -350,7 +350,7 @@ mod tests {
         let asked = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(TIMEOUT, HeaderValue::from_str(text).unwrap());
-            asked_timeout(&headers).map_err(|problem| problem.code.name())
+            requested_timeout(&headers).map_err(|problem| problem.code.name())
         };
         assert_eq!(asked("1"), Ok(Some(Duration::from_millis(1))));
         assert_eq!(asked("99999"), Ok(Some(Duration::from_millis(99_999))));
@@ -358,7 +358,7 @@ mod tests {
         for bad in ["0", "-1", "+1", "1.5", "", "1s"] {
             assert_eq!(asked(bad), Err("invalid_argument"), "{bad}");
         }
-        assert_eq!(asked_timeout(&HeaderMap::new()), Ok(None));
+        assert_eq!(requested_timeout(&HeaderMap::new()), Ok(None));
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl KeyReader {
             first_read.notify_one();
             tokio::select! {
                 () = sleep(delay) => {}
-                () = self.issuers.asked_for(self.number) => {}
+                () = self.issuers.wait_for_request(self.number) => {}
             }
         }
     }

@@ -79,8 +79,8 @@ pub(super) async fn export(Export { entity_type, file, options }: Export) -> Res
     let to_stdout = file.as_os_str() == "-";
     let server = options.server.url().map_err(Failure::Usage)?;
     let exported = transfer::export_bags(ExportBagsOptions { server, entity_type, output: file }).await?;
-    let reported = format!("{}{}", counted(exported.bags, "bag"), resume_note(exported.resumed));
-    print_summary(&exported, &reported, to_stdout, options.output)
+    let summary = format!("{}{}", counted(exported.bags, "bag"), resume_note(exported.resumed));
+    print_summary(&exported, &summary, to_stdout, options.output)
 }
 
 pub(super) async fn import(Import { entity_type, files, options }: Import) -> Result<(), Failure> {
@@ -102,9 +102,9 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
         for index in &copied.brought.indexes_created {
             output.line(&format!("created the index {index} in the target"))?;
         }
-        let reported = if copied.is_alike() { "both are equal" } else { "they differ" };
+        let verdict = if copied.is_alike() { "both are equal" } else { "they differ" };
         output.line(&format!(
-            "{} bags copied; {} in the source, {} in the target: {reported}",
+            "{} bags copied; {} in the source, {} in the target: {verdict}",
             copied.copied, copied.from.bags, copied.to.bags
         ))?;
     } else {

@@ -27,12 +27,12 @@ impl Yes {
         if !io::stdin().is_terminal() {
             return Err(Failure::Usage("cannot ask for confirmation without a terminal: pass --yes".to_owned()));
         }
-        if asked(&question.await?)? { Ok(()) } else { Err(Failure::failed("cancelled: nothing was changed")) }
+        if ask(&question.await?)? { Ok(()) } else { Err(Failure::failed("cancelled: nothing was changed")) }
     }
 }
 
 /// Reads the answer from the terminal.
-pub(super) fn asked(question: &str) -> Result<bool, Failure> {
+pub(super) fn ask(question: &str) -> Result<bool, Failure> {
     eprint!("{} [y/N] ", printable(question));
     let _unseen = io::stderr().flush();
     let mut answer = String::new();

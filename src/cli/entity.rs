@@ -118,16 +118,16 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
 }
 
 fn row(list: &ErasedList) -> Vec<String> {
-    let (definition, outcome) = reported(list.deleted, list.problem.as_ref());
+    let (definition, outcome) = describe_outcome(list.deleted, list.problem.as_ref());
     vec![list.feature.clone(), list.version.clone(), list.generation.to_string(), definition, outcome]
 }
 
 fn row_of_bag(bag: &ErasedBag) -> Vec<String> {
-    let (definition, outcome) = reported(bag.deleted, bag.problem.as_ref());
+    let (definition, outcome) = describe_outcome(bag.deleted, bag.problem.as_ref());
     vec!["(bag)".to_owned(), String::new(), bag.generation.to_string(), definition, outcome]
 }
 
-fn reported(deleted: bool, problem: Option<&ProblemBody>) -> (String, String) {
+fn describe_outcome(deleted: bool, problem: Option<&ProblemBody>) -> (String, String) {
     let definition = if deleted { "deleted" } else { "present" };
     let outcome = match problem {
         None => "cleared".to_owned(),

@@ -84,8 +84,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (to_stdout, output) = (arguments.file.as_os_str() == "-", arguments.options.output);
     let by_name = || if to_stdout { Some(ExportFormat::Ndjson) } else { ExportFormat::by_name(&arguments.file) };
     let format = arguments.format.or_else(by_name).ok_or_else(|| {
-        let reported = "cannot derive the format from the file's name: pass --format csv, ndjson or parquet";
-        Failure::Usage(format!("{}: {reported}", arguments.file.display()))
+        let remedy = "cannot derive the format from the file's name: pass --format csv, ndjson or parquet";
+        Failure::Usage(format!("{}: {remedy}", arguments.file.display()))
     })?;
     if format == ExportFormat::Parquet {
         PARQUET.needed().map_err(|left_out| Failure::Usage(left_out.to_string()))?;
@@ -101,13 +101,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         );
     }
     let exported = items(arguments, format)?;
-    let reported = format!(
+    let summary = format!(
         "{} of {}{}",
         counted(exported.items, "item"),
         counted(exported.lists, "list"),
         resume_note(exported.resumed)
     );
-    print_summary(&exported, &reported, to_stdout, output)
+    print_summary(&exported, &summary, to_stdout, output)
 }
 
 /// The note about a file that an earlier run began.
@@ -118,7 +118,7 @@ pub(super) fn resume_note(resumed: bool) -> &'static str {
 /// Prints the summary: on standard output, unless the data went there.
 pub(super) fn print_summary(
     result: &impl Serialize,
-    reported: &str,
+    summary: &str,
     to_stdout: bool,
     format: Format,
 ) -> Result<(), Failure> {
@@ -126,16 +126,16 @@ pub(super) fn print_summary(
         Format::Table => None,
         Format::Json | Format::Ndjson => Some(serde_json::to_string(result)),
     };
-    let reported = match json {
-        None => reported.to_owned(),
+    let summary = match json {
+        None => summary.to_owned(),
         Some(json) => json.map_err(|error| Failure::failed(error.to_string()))?,
     };
     if to_stdout {
-        eprintln!("{}", printable(&reported));
+        eprintln!("{}", printable(&summary));
         return Ok(());
     }
     let mut output = Output::open();
-    output.line(&reported)?;
+    output.line(&summary)?;
     output.flush()
 }
 

@@ -7,7 +7,7 @@ use liststore_contract::operations::{create_key, get_key, list_keys, revoke_key,
 use serde_json::json;
 
 use super::block_on;
-use super::confirm::{Yes, asked};
+use super::confirm::{Yes, ask};
 use super::failure::Failure;
 use super::output::{Format, FormatOption, Output, counted, show, show_all};
 use super::pages::entries;
@@ -238,7 +238,7 @@ async fn revoke(Revoke { id, mut created_keys, yes, author, way }: Revoke) -> Re
     .await?;
     if let Some(key) = key.filter(|key| !created_keys && !key.created_keys.is_empty()) {
         let (count, names) = (counted(key.created_keys.len() as u64, "key"), named(&key.created_keys));
-        created_keys = asked(&format!("It created {count}: {names}. Revoke them too?"))?;
+        created_keys = ask(&format!("It created {count}: {names}. Revoke them too?"))?;
     }
     let request = Request::new(&revoke_key::ROW, &[id.as_str()]);
     let request = request.query(&CREATED_KEYS, created_keys.then_some("true"));

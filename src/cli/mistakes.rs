@@ -48,7 +48,7 @@ const FIXED: [(&[&str], &str); 3] = [
 const MOVED: [(&str, &str); 2] = [("clean", "index clean"), ("purge", "feature purge")];
 
 /// Whether the arguments request JSON, which errors then use too.
-pub(super) fn asks_for_json(arguments: &[OsString]) -> bool {
+pub(super) fn wants_json(arguments: &[OsString]) -> bool {
     let words = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
     let is_json = |value: &str| matches!(value, "json" | "ndjson");
     let mut follows = false;
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_the_option_selects_json() {
-        let asks = |words: &[&str]| asks_for_json(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        let asks = |words: &[&str]| wants_json(&words.iter().map(OsString::from).collect::<Vec<_>>());
         for words in [&["x", "-o", "json"][..], &["--output", "ndjson"], &["--output=json"], &["-ojson"], &["-o=json"]]
         {
             assert!(asks(words), "{words:?}");

@@ -167,7 +167,7 @@ fn wrapped(about: &str) -> Vec<String> {
 /// Runs one command to its end.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let as_json = mistakes::asks_for_json(&arguments);
+    let as_json = mistakes::wants_json(&arguments);
     let parsed = commands().try_get_matches_from(&arguments);
     let command_line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(command_line) => command_line,

@@ -298,7 +298,7 @@ impl Plan {
 
     fn create(&mut self, id: &FeatureId, wanted: &Declared) -> Result<(), ClientError> {
         let given = GivenProperties::overriding(&wanted.properties, &VersionProperties::default());
-        let details = format!("{}, {}", wanted.value_type, reported(&given));
+        let details = format!("{}, {}", wanted.value_type, describe_properties(&given));
         let input = FeatureInput {
             entity_type: id.entity_type.clone(),
             name: id.name.clone(),
@@ -320,7 +320,7 @@ impl Plan {
         feature: &Declared,
     ) -> Result<(), ClientError> {
         let given = GivenProperties::overriding(&version.properties, &feature.properties);
-        let details = reported(&given);
+        let details = describe_properties(&given);
         let description = Some(version.description.clone());
         let input = VersionInput { version: label.clone(), properties: given, description };
         let request = Request::of_feature(&create_version::ROW, id).body(&input)?;
@@ -424,7 +424,7 @@ fn shown(value: Option<&Json>) -> String {
 }
 
 /// Given properties in words.
-fn reported(given: &GivenProperties) -> String {
+fn describe_properties(given: &GivenProperties) -> String {
     let members = given.members();
     let in_order = VersionProperties::NAMES.iter().filter(|name| members.contains_key(**name));
     in_order.map(|name| format!("{name} {}", shown(members.get(*name)))).collect::<Vec<_>>().join(", ")

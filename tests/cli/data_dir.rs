@@ -79,7 +79,7 @@ fn remove(path: &Path) {
 }
 
 /// The lists of a server on this directory, or why it does not start or answer.
-fn reported(dir: TempDir) -> Result<Vec<Vec<String>>, String> {
+fn read_lists(dir: TempDir) -> Result<Vec<Vec<String>>, String> {
     let server = Server::try_start_in(dir, &SMALL)?;
     let mut lists = Vec::new();
     for list in LISTS {
@@ -102,13 +102,13 @@ fn names_it(refusal: &str, entry: &Path) -> bool {
 fn a_directory_without_one_of_its_parts_is_refused_by_name_or_has_lost_nothing() {
     for by in [Signal::SIGTERM, Signal::SIGKILL] {
         let dir = filled("a", by);
-        let truth = reported(copy_of(&dir)).unwrap();
+        let truth = read_lists(copy_of(&dir)).unwrap();
         assert!(truth.iter().all(|list| list.len() >= 4));
         let mut refused = Vec::new();
         for entry in entries(&dir.path().join("data")) {
             let broken = copy_of(&dir);
             remove(&broken.path().join("data").join(&entry));
-            match reported(broken) {
+            match read_lists(broken) {
                 Ok(reported) => assert!(reported == truth, "{} is missing, and so are items", entry.display()),
                 Err(refusal) => {
                     assert!(names_it(&refusal, &entry), "{}: {refusal}", entry.display());
@@ -125,7 +125,7 @@ fn a_directory_without_one_of_its_parts_is_refused_by_name_or_has_lost_nothing()
 #[test]
 fn a_part_of_another_directory_is_refused_by_name() {
     let (ours, theirs) = (filled("a", Signal::SIGTERM), filled("b", Signal::SIGTERM));
-    let truth = reported(copy_of(&ours)).unwrap();
+    let truth = read_lists(copy_of(&ours)).unwrap();
     let (data, other) = (ours.path().join("data"), theirs.path().join("data"));
     let mut refused = 0;
     for entry in entries(&data).iter().filter(|entry| other.join(entry).exists()) {
@@ -134,7 +134,7 @@ fn a_part_of_another_directory_is_refused_by_name() {
         remove(&place);
         copy(&other.join(entry), &place);
         let checked = run(&["check", "--dir", mixed.path().join("data").to_str().unwrap()]);
-        match reported(mixed) {
+        match read_lists(mixed) {
             Ok(reported) => {
                 assert!(reported == truth, "{} of another directory changes what is reported", entry.display())
             }

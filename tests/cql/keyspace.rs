@@ -41,7 +41,7 @@ impl Keyspace {
         CqlStore::open(self.options.clone(), Arc::new(SystemClock), &Registry::new()).unwrap()
     }
 
-    pub async fn why_no_session(&self) -> String {
+    pub async fn session_error(&self) -> String {
         why(self.store().open_session().await.map(|_| ()))
     }
 }

@@ -19,7 +19,7 @@ fn store(options: CqlOptions) -> CqlStore {
     CqlStore::open(options, Arc::new(SystemClock), &Registry::new()).unwrap()
 }
 
-async fn why_no_session(options: &CqlOptions) -> String {
+async fn session_error(options: &CqlOptions) -> String {
     match store(options.clone()).open_session().await.map(|_| ()) {
         Err(StoreError::Unavailable { reason, outcome_unknown: false }) => reason,
         other => panic!("{other:?}"),
@@ -30,9 +30,9 @@ async fn why_no_session(options: &CqlOptions) -> String {
 async fn the_store_opens_without_a_cluster() {
     let free = format!("127.0.0.1:{}", free_port(Ipv4Addr::LOCALHOST));
     let options = cassandra::options(vec![free], 1);
-    assert!(why_no_session(&options).await.contains("connection refused"));
+    assert!(session_error(&options).await.contains("connection refused"));
     let options = cassandra::options(vec!["no-such-host.invalid:9042".into()], 1);
-    let reason = why_no_session(&options).await;
+    let reason = session_error(&options).await;
     assert!(reason.contains("no-such-host.invalid") && reason.contains("items.cql.contact_points"), "{reason}");
 }
 
@@ -47,7 +47,7 @@ async fn a_contact_point_of_another_protocol_is_reported() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").await;
         }
     });
-    let reason = why_no_session(&options).await;
+    let reason = session_error(&options).await;
     assert!(reason.contains("CQL") || reason.contains("closed the connection"), "{reason}");
 }
 
@@ -208,7 +208,7 @@ async fn a_session_outlives_its_only_node() {
     let failed = server.try_add(&list, &server.op(), &[(now(), b"never")]).await.unwrap_err();
     assert!(matches!(failed, StoreError::Unavailable { .. }), "{failed:?}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    assert!(why_no_session(&options).await.contains("connection refused"));
+    assert!(session_error(&options).await.contains("connection refused"));
     cluster.start_node(1);
     let page = eventually("after a restart", async || {
         server.session.get(&server.op(), &list, &crate::probe::EVERYTHING).await
@@ -242,13 +242,13 @@ async fn a_cluster_with_logins_and_tls_accepts_valid_credentials() {
     assert_eq!(server.remove(&list, b"v").await, 1);
     assert!(inspect(&options).await.unwrap().problems.is_empty());
 
-    let wrong = why_no_session(&CqlOptions { credentials: login("wrong-secret"), ..options.clone() }).await;
+    let wrong = session_error(&CqlOptions { credentials: login("wrong-secret"), ..options.clone() }).await;
     assert!(wrong.contains("items.cql.username") && wrong.contains("refuses"), "{wrong}");
     assert!(!wrong.contains("wrong-secret"));
     let secret = dir.join("password");
     let by_file = Some(Credentials { username: "cassandra".into(), password: Password::File(secret.clone()) });
     let by_file = CqlOptions { credentials: by_file, ..options.clone() };
-    assert!(why_no_session(&by_file).await.contains("items.cql.password_file"));
+    assert!(session_error(&by_file).await.contains("items.cql.password_file"));
     std::fs::write(&secret, "wrong-secret\n").unwrap();
     let store = CqlStore::open(by_file, Arc::new(SystemClock), &Registry::new()).unwrap();
     let refused = store.open_session().await.map(|_| ());
@@ -258,15 +258,15 @@ async fn a_cluster_with_logins_and_tls_accepts_valid_credentials() {
     );
     std::fs::write(&secret, "cassandra\n").unwrap();
     assert!(store.open_session().await.is_ok(), "the password was read again");
-    let anonymous = why_no_session(&CqlOptions { credentials: None, ..options.clone() }).await;
+    let anonymous = session_error(&CqlOptions { credentials: None, ..options.clone() }).await;
     assert!(anonymous.contains("requires a login"), "{anonymous}");
-    let plain = why_no_session(&CqlOptions { tls: None, ..options.clone() }).await;
+    let plain = session_error(&CqlOptions { tls: None, ..options.clone() }).await;
     assert!(plain.contains("items.cql.tls.ca_file"), "{plain}");
     let nameless = Some(CqlTls { client: None, ..tls.clone() });
-    let nameless = why_no_session(&CqlOptions { tls: nameless, ..options.clone() }).await;
+    let nameless = session_error(&CqlOptions { tls: nameless, ..options.clone() }).await;
     assert!(nameless.contains("cert_file"), "{nameless}");
     // The client's certificate is not an authority of the node's.
     let stranger = Some(CqlTls { ca_file: file("client.pem"), ..tls });
-    let stranger = why_no_session(&CqlOptions { tls: stranger, ..options.clone() }).await;
+    let stranger = session_error(&CqlOptions { tls: stranger, ..options.clone() }).await;
     assert!(stranger.contains("items.cql.tls.ca_file"), "{stranger}");
 }

@@ -20,7 +20,7 @@ use crate::server::{settings, spawn_with};
 async fn a_migration_creates_the_schema_once() {
     let keyspace = Keyspace::new();
     assert_eq!(keyspace.state().await, SchemaState::Missing);
-    assert!(keyspace.why_no_session().await.contains("liststore migrate"));
+    assert!(keyspace.session_error().await.contains("liststore migrate"));
 
     let planned = migrate(&keyspace.options, true).await.unwrap();
     assert_eq!(keyspace.state().await, SchemaState::Missing, "a dry run changes nothing");
@@ -143,7 +143,7 @@ async fn an_interrupted_migration_can_be_repeated() {
     keyspace.execute("DROP INDEX KS.list_items_by_value").await;
     keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
     assert_eq!(keyspace.state().await, SchemaState::Older { applied: 0, wanted: 1 });
-    assert!(keyspace.why_no_session().await.contains("liststore migrate"));
+    assert!(keyspace.session_error().await.contains("liststore migrate"));
     let done = migrate(&keyspace.options, false).await.unwrap();
     assert_eq!(done.steps.len(), 1);
     assert_eq!(keyspace.state().await, SchemaState::Current);
@@ -190,7 +190,7 @@ async fn a_newer_schema_is_left_unchanged() {
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("INSERT INTO KS.schema_migrations (version, name) VALUES (2, '0002_later')").await;
     assert_eq!(keyspace.state().await, SchemaState::Newer { applied: 2, known: 1 });
-    assert!(keyspace.why_no_session().await.contains("newer than this program"));
+    assert!(keyspace.session_error().await.contains("newer than this program"));
     let refused = migrate(&keyspace.options, false).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unfit(SchemaState::Newer { .. })), "{refused}");
 
@@ -296,7 +296,7 @@ async fn sets_are_stored_once_their_table_exists() {
     migrate(&keyspace.options, false).await.unwrap();
     keyspace.execute("DROP TABLE KS.list_members").await;
     keyspace.execute("DELETE FROM KS.schema_migrations WHERE version = 1").await;
-    let why = keyspace.why_no_session().await;
+    let why = keyspace.session_error().await;
     assert!(why.contains("version 0, wanted 1") && why.contains("run `liststore migrate`"), "{why}");
     assert_eq!(migrate(&keyspace.options, false).await.unwrap().steps.len(), 1);
     let (server, list) = (Server::open(keyspace.options.clone()).await, fresh_set(Identity::Value(Keep::Newest)));
@@ -331,7 +331,7 @@ async fn a_table_with_other_columns_is_refused() {
     keyspace.execute("CREATE TABLE KS.list_items (feature_key TEXT PRIMARY KEY, value BLOB)").await;
     let refused = migrate(&keyspace.options, false).await.unwrap_err().to_string();
     assert!(refused.contains("unexpected columns") && refused.contains("items.cql.keyspace"), "{refused}");
-    assert!(keyspace.why_no_session().await.contains("unexpected columns"));
+    assert!(keyspace.session_error().await.contains("unexpected columns"));
 }
 
 #[tokio::test]

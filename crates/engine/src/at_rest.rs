@@ -17,7 +17,7 @@ use super::log::replay;
 use super::memory::memtable::Memtable;
 use super::options::{EmbeddedOptions, ListHash};
 use super::read::Scan;
-use super::read::entities::{Bags, Entities, EntityRead, Reported, WalkPart};
+use super::read::entities::{Bags, Entities, EntityRead, WalkPart, WalkTarget};
 use super::read::tables::View;
 use super::row::seek::Start;
 
@@ -86,7 +86,7 @@ impl AtRest {
         }
     }
 
-    fn walk<T: Reported, E: From<OpenError>>(
+    fn walk<T: WalkTarget, E: From<OpenError>>(
         &self,
         op: &OpContext,
         feature_key: &FeatureKey,
@@ -96,12 +96,12 @@ impl AtRest {
         loop {
             let view = Arc::clone(&self.view);
             let mut read = EntityRead::<T>::new(view, op, self.hash, feature_key, from.as_ref(), PART);
-            let WalkPart { reported, next } = loop {
+            let WalkPart { found, next } = loop {
                 if let Some(part) = read.turn().map_err(OpenError::from)? {
                     break part;
                 }
             };
-            reported.into_iter().try_for_each(&mut each)?;
+            found.into_iter().try_for_each(&mut each)?;
             let Some(place) = next else { return Ok(()) };
             from = Some(place);
         }

@@ -145,7 +145,7 @@ impl Committer {
         self.sealed = false;
         let appended = self.log.append(&mut self.frame);
         self.note(appended)?;
-        if self.log.ask_for_next() {
+        if self.log.request_next_segment() {
             self.engine.bell.ring();
         }
         if self.sync_each_group && !self.sync() {

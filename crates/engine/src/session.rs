@@ -21,7 +21,7 @@ use super::list_id::{BorrowedListId, ListId};
 use super::log::change::{Change, Changes};
 use super::log::queue::QueueShare;
 use super::memory::heads;
-use super::read::entities::{self as walk, EntityRead, Reported};
+use super::read::entities::{self as walk, EntityRead, WalkTarget};
 use super::read::oldest::{OldestPage, OldestRead};
 use super::read::removal::{RemovalSearch, ToRemove};
 use super::read::tables::{InMemory, View};
@@ -175,7 +175,7 @@ impl EmbeddedSession {
         limit: usize,
     ) -> Result<walk::WalkPart<T::Of>, StoreError>
     where
-        T: Reported<Collector: Send, Of: Send> + 'static,
+        T: WalkTarget<Collector: Send, Of: Send> + 'static,
     {
         op.begin()?;
         let (view, hash) = (self.engine.tables.view(), self.engine.options.list_hash);
@@ -355,8 +355,8 @@ impl ItemSession for EmbeddedSession {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<EntityPage, StoreError> {
-        let walk::WalkPart { reported, next } = self.walk::<walk::Entities>(op, feature_key, from, limit).await?;
-        Ok(EntityPage { entities: reported, next })
+        let walk::WalkPart { found, next } = self.walk::<walk::Entities>(op, feature_key, from, limit).await?;
+        Ok(EntityPage { entities: found, next })
     }
 
     async fn enter_bags(&self, op: &OpContext, bags: Vec<BagEntries>) -> Result<Vec<Swapped>, StoreError> {
@@ -406,8 +406,8 @@ impl BagScan for EmbeddedSession {
         from: Option<&EntityPlace>,
         limit: usize,
     ) -> Result<BagPage, StoreError> {
-        let walk::WalkPart { reported, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
-        Ok(BagPage { bags: reported, next })
+        let walk::WalkPart { found, next } = self.walk::<walk::Bags>(op, feature_key, from, limit).await?;
+        Ok(BagPage { bags: found, next })
     }
 }
 

@@ -147,7 +147,7 @@ mod tests {
         (port, asked)
     }
 
-    async fn asked_with_a_key(body: &'static str) -> (PodPool, String) {
+    async fn ask_with_key(body: &'static str) -> (PodPool, String) {
         let dir = scratch(&body.len().to_string());
         let (port, asked) = peer(body).await;
         let target = Target { address: "127.0.0.1".parse().unwrap(), port, server_name: None };
@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn another_program_does_not_receive_the_key() {
         for body in ["{}", r#"{"status": "pass", "checks": {"item_store": "pass"}}"#, "hello"] {
-            let (reported, asked) = asked_with_a_key(body).await;
+            let (reported, asked) = ask_with_key(body).await;
             assert!(matches!(reported, PodPool::Silent(_)), "{reported:?}");
             assert!(asked.contains("GET /readyz") && !asked.to_lowercase().contains("authorization"), "{asked}");
         }
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_receives_the_key_with_the_second_request() {
-        let (_, asked) = asked_with_a_key(HEALTH).await;
+        let (_, asked) = ask_with_key(HEALTH).await;
         let (first, second) = asked.split_once("GET /v1/pool").unwrap();
         assert!(!first.to_lowercase().contains("authorization"), "{first}");
         assert!(second.to_lowercase().contains("authorization: bearer ey"), "{second}");

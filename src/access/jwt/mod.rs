@@ -240,9 +240,9 @@ impl Issuers {
     }
 
     /// For the task that reads an issuer's keys: returns once a caller requests them.
-    pub async fn asked_for(&self, issuer: usize) {
+    pub async fn wait_for_request(&self, issuer: usize) {
         match self.issuers.get(issuer) {
-            Some(issuer) => issuer.refresh.asked_for().await,
+            Some(issuer) => issuer.refresh.wait_for_request().await,
             None => std::future::pending().await,
         }
     }

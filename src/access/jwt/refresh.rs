@@ -35,21 +35,21 @@ impl Default for Refresh {
 }
 
 impl Refresh {
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the keys have been read, if a reading is permitted now. Returns whether it was.
     pub async fn look_up(&self) -> bool {
         let mut ended = self.ended.subscribe();
-        if !self.ask(Instant::now()) {
+        if !self.request(Instant::now()) {
             return false;
         }
         timeout(WAIT_MAX, ended.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
-    fn ask(&self, now: Instant) -> bool {
-        let mut asked = self.asked();
+    fn request(&self, now: Instant) -> bool {
+        let mut asked = self.lock();
         if asked.pending {
             return true;
         }
@@ -62,13 +62,13 @@ impl Refresh {
     }
 
     /// For the reading task: returns once a caller has requested a reading.
-    pub async fn asked_for(&self) {
+    pub async fn wait_for_request(&self) {
         self.wake.notified().await;
     }
 
     /// Call it at the end of each reading, successful or not.
     pub fn note_end(&self) {
-        self.asked().pending = false;
+        self.lock().pending = false;
         self.ended.send_modify(|count| *count += 1);
     }
 }
@@ -81,21 +81,21 @@ mod tests {
     async fn keys_are_requested_at_a_bounded_rate() {
         let refresh = Refresh::default();
         let began = Instant::now();
-        assert!(refresh.ask(began));
+        assert!(refresh.request(began));
         // A caller during the reading waits for the same one.
-        assert!(refresh.ask(began));
-        refresh.asked_for().await;
+        assert!(refresh.request(began));
+        refresh.wait_for_request().await;
         refresh.note_end();
-        assert!(!refresh.ask(began + ASKED_INTERVAL - Duration::from_millis(1)));
+        assert!(!refresh.request(began + ASKED_INTERVAL - Duration::from_millis(1)));
         assert!(!refresh.look_up().await);
-        assert!(refresh.ask(began + ASKED_INTERVAL));
+        assert!(refresh.request(began + ASKED_INTERVAL));
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_callers_are_notified_of_the_end_or_leave() {
         let refresh = Refresh::default();
         let answered = async {
-            refresh.asked_for().await;
+            refresh.wait_for_request().await;
             refresh.note_end();
         };
         assert!(tokio::join!(refresh.look_up(), answered).0);

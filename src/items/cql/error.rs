@@ -6,7 +6,7 @@
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, OperationType, RequestAttemptError};
 use scylla::statement::Consistency;
 
-use super::connect::connection_errors::why_no_connection;
+use super::connect::connection_errors::explain_connection_error;
 use crate::domain::Invalid;
 use crate::items::StoreError;
 
@@ -37,7 +37,7 @@ impl Failure {
     pub fn of(error: &ExecutionError, writes: bool) -> Self {
         match error {
             ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }) => {
-                let reason = format!("no connection to any node: {}", why_no_connection(last_connection_error));
+                let reason = format!("no connection to any node: {}", explain_connection_error(last_connection_error));
                 unavailable(NO_CONNECTION, &reason)
             }
             ExecutionError::ConnectionPoolError(_) => unavailable(NO_CONNECTION, "no connection to any node"),

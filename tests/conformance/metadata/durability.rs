@@ -9,7 +9,7 @@ use super::MetadataBackend;
 use super::entity_types::{bags, new_type};
 use super::erasures::erasure;
 use super::jobs::job;
-use super::keys::{at, creation, key_id, reported};
+use super::keys::{at, audit_lines, creation, key_id};
 use super::sample::*;
 use super::servers::server_change;
 
@@ -75,13 +75,13 @@ pub async fn keys_survive_a_reopening(backend: &dyn MetadataBackend) {
     store.change_key(creation('b', "other"), by("x")).await.unwrap();
     store.change_key(KeyChange::Revoke { id: key_id('a') }, by("x")).await.unwrap();
     store.note_uses(&[(key_id('b'), at(5))]).await.unwrap();
-    let (keys, trail) = (store.keys(None).await.unwrap().unwrap(), reported(&store, &AuditFilter::default()).await);
+    let (keys, trail) = (store.keys(None).await.unwrap().unwrap(), audit_lines(&store, &AuditFilter::default()).await);
     store.close().await;
     drop(store);
     let store = backend.open().await;
     let again = store.keys(None).await.unwrap().unwrap();
     assert_eq!((again.revision, again.keys), (keys.revision, keys.keys));
-    assert_eq!(reported(&store, &AuditFilter::default()).await, trail);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, trail);
     store.close().await;
 }
 
@@ -91,7 +91,7 @@ pub async fn erasures_survive_a_reopening(backend: &dyn MetadataBackend) {
     store.close().await;
     drop(store);
     let store = backend.open().await;
-    assert_eq!(reported(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u"]);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u"]);
     assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
     store.close().await;
 }
@@ -102,7 +102,7 @@ pub async fn changes_of_servers_survive_a_reopening(backend: &dyn MetadataBacken
     store.close().await;
     drop(store);
     let store = backend.open().await;
-    assert_eq!(reported(&store, &AuditFilter::default()).await, ["change_log log"]);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, ["change_log log"]);
     assert_eq!(create(&*store, &id("user", "seen")).await.revision, Revision(2));
     store.close().await;
 }
@@ -123,12 +123,12 @@ pub async fn entity_types_survive_a_reopening(backend: &dyn MetadataBackend) {
     store.create_feature(new_type("gone", None), by("creator")).await.unwrap();
     store.delete_feature(&bags("gone"), ANY, by("deleter")).await.unwrap();
     let created = store.create_feature(new_type("user", Some(ttl(60))), by("creator")).await.unwrap();
-    let trail = reported(&store, &AuditFilter::default()).await;
+    let trail = audit_lines(&store, &AuditFilter::default()).await;
     store.close().await;
     drop(store);
     let store = backend.open().await;
     assert_eq!(read(&*store, &bags("user")).await, created);
-    assert_eq!(reported(&store, &AuditFilter::default()).await, trail);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, trail);
     let again = store.create_feature(new_type("gone", None), by("creator")).await.unwrap();
     assert_eq!(again.versions[0].key(&again.id).as_str(), "gone#|~2");
     store.close().await;

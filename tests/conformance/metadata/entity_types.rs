@@ -6,7 +6,7 @@ use liststore::metadata::{Action, Calls, FeatureFilter, FeaturePatch, MetadataEr
 use liststore::wire::Annotations;
 
 use super::MetadataBackend;
-use super::keys::reported;
+use super::keys::audit_lines;
 use super::sample::*;
 
 pub fn bags(entity_type: &str) -> FeatureId {
@@ -113,7 +113,7 @@ pub async fn every_change_of_an_entity_type_is_in_the_history(backend: &dyn Meta
     assert_eq!((after["ttl"].as_str(), history[1].before.clone()), (Some("5s"), history[2].after.clone()));
     let of_type = AuditFilter { target: Some("user".to_owned()), ..AuditFilter::default() };
     let expected = ["delete_entity_type user", "update_entity_type user", "create_entity_type user"];
-    assert_eq!(reported(&store, &of_type).await, expected);
+    assert_eq!(audit_lines(&store, &of_type).await, expected);
     let seen = AuditFilter { target: Some("user.seen".to_owned()), ..AuditFilter::default() };
-    assert_eq!(reported(&store, &seen).await, ["create_feature user.seen"]);
+    assert_eq!(audit_lines(&store, &seen).await, ["create_feature user.seen"]);
 }

@@ -7,7 +7,7 @@ use liststore::metadata::{Calls, MetadataStore};
 use serde_json::json;
 
 use super::MetadataBackend;
-use super::keys::reported;
+use super::keys::audit_lines;
 use super::sample::*;
 
 pub fn erasure(entity: &str) -> Erasure {
@@ -52,10 +52,10 @@ pub async fn an_erasure_takes_a_revision_and_is_audited(backend: &dyn MetadataBa
     store.note_erasure(erasure("user/u 2"), by("local")).await.unwrap();
     let all = ["erase_entity entity:user/u 2", "create_feature user.bought", "erase_entity entity:user/u 1"];
     let filter = |target: &str| AuditFilter { target: Some(target.to_owned()), ..Default::default() };
-    assert_eq!(reported(&store, &AuditFilter::default()).await[..3], all);
-    assert_eq!(reported(&store, &filter("entity:user/u 1")).await, all[2..]);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await[..3], all);
+    assert_eq!(audit_lines(&store, &filter("entity:user/u 1")).await, all[2..]);
     let by_action = AuditFilter { action: Some("erase_entity".to_owned()), ..Default::default() };
-    assert_eq!(reported(&store, &by_action).await, [all[0], all[2]]);
+    assert_eq!(audit_lines(&store, &by_action).await, [all[0], all[2]]);
     let one = Limit::of_page(1).unwrap();
     let page = store.audit(&by_action, Some(Revision(4)), one).await.unwrap();
     assert_eq!(page.next, None);

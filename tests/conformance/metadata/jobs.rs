@@ -6,7 +6,7 @@ use liststore::metadata::keys::AuditFilter;
 
 use super::MetadataBackend;
 use super::erasures::erasure;
-use super::keys::reported;
+use super::keys::audit_lines;
 use super::sample::*;
 
 pub fn job(number: u128) -> Job {
@@ -56,7 +56,7 @@ pub async fn a_job_begins_in_one_change_with_its_audit_entry(backend: &dyn Metad
     let (begun, note) = (job(7), erasure("user/u 1"));
     store.begin_job(&begun, note, by("key:feed")).await.unwrap();
     assert_eq!(store.jobs().await.unwrap(), [begun]);
-    assert_eq!(reported(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u 1"]);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, ["erase_entity entity:user/u 1"]);
     assert_eq!(store.definitions().await.unwrap().revision, Revision(1));
     store.close().await;
 }

@@ -44,7 +44,7 @@ fn by(name: &str, other: Option<&str>) -> ChangeContext {
     ChangeContext { by: Author::new(name).unwrap().on_behalf_of(other.as_ref()), ..context() }
 }
 
-pub async fn reported(store: &Arc<dyn MetadataStore>, filter: &AuditFilter) -> Vec<String> {
+pub async fn audit_lines(store: &Arc<dyn MetadataStore>, filter: &AuditFilter) -> Vec<String> {
     let page = store.audit(filter, None, Limit::DEFAULT).await.unwrap();
     page.entries.iter().map(|entry| format!("{} {}", entry.action(), entry.target())).collect()
 }
@@ -103,7 +103,7 @@ pub async fn the_audit_trail_has_everything_in_one_order(backend: &dyn MetadataB
     store.create_feature(new_feature(&id("user", "bought")), by("key:feed", Some("alice"))).await.unwrap();
     store.change_key(KeyChange::Revoke { id: key_id('a') }, by("local", Some("bob"))).await.unwrap();
     let all = ["revoke_key key:feed", "create_feature user.bought", "create_key key:feed", "create_feature user.seen"];
-    assert_eq!(reported(&store, &AuditFilter::default()).await, all);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, all);
     for (filter, expected) in [
         (AuditFilter { by: Some("alice".into()), ..Default::default() }, &[all[1], all[3]][..]),
         (AuditFilter { by: Some("bob".into()), ..Default::default() }, &all[..1]),
@@ -114,7 +114,7 @@ pub async fn the_audit_trail_has_everything_in_one_order(backend: &dyn MetadataB
         (AuditFilter { since: Some(context().at), until: Some(context().at), ..Default::default() }, &all[..]),
         (AuditFilter { until: Some(at(1)), ..Default::default() }, &[]),
     ] {
-        assert_eq!(reported(&store, &filter).await, expected, "{filter:?}");
+        assert_eq!(audit_lines(&store, &filter).await, expected, "{filter:?}");
     }
     let three = Limit::of_page(3).unwrap();
     let page = store.audit(&AuditFilter::default(), None, three).await.unwrap();

@@ -8,7 +8,7 @@ use liststore_contract::row::Row;
 use serde_json::json;
 
 use super::MetadataBackend;
-use super::keys::reported;
+use super::keys::audit_lines;
 use super::sample::*;
 
 static JOB_COMMANDS: [&Row; 4] = [&update_job::ROW, &pause_job::ROW, &resume_job::ROW, &cancel_job::ROW];
@@ -31,10 +31,10 @@ pub async fn a_change_of_a_server_takes_a_revision_and_is_audited(backend: &dyn 
     let nothing = ServerChange { before: None, after: None, ..server_change(&create_backup::ROW, "backup") };
     store.note_server_change(nothing, by("local")).await.unwrap();
     let all = ["create_backup backup", "create_feature user.bought", "resize_pool pool", "create_feature user.seen"];
-    assert_eq!(reported(&store, &AuditFilter::default()).await, all);
+    assert_eq!(audit_lines(&store, &AuditFilter::default()).await, all);
     let of = |target: &str| AuditFilter { target: Some(target.to_owned()), ..Default::default() };
-    assert_eq!(reported(&store, &of("pool")).await, ["resize_pool pool"]);
-    assert_eq!(reported(&store, &of("user.seen")).await, ["create_feature user.seen"]);
+    assert_eq!(audit_lines(&store, &of("pool")).await, ["resize_pool pool"]);
+    assert_eq!(audit_lines(&store, &of("user.seen")).await, ["create_feature user.seen"]);
     let by_action = AuditFilter { action: Some("resize_pool".to_owned()), ..Default::default() };
     let page = store.audit(&by_action, Some(Revision(4)), Limit::of_page(1).unwrap()).await.unwrap();
     assert_eq!((page.next, page.entries), (None, vec![AuditEntry::Server(noted)]));
@@ -43,6 +43,6 @@ pub async fn a_change_of_a_server_takes_a_revision_and_is_audited(backend: &dyn 
         store.note_server_change(server_change(operation, "job:1"), by("local")).await.unwrap();
     }
     let names = JOB_COMMANDS.iter().rev().map(|operation| format!("{} job:1", operation.name));
-    assert_eq!(reported(&store, &of("job:1")).await, names.collect::<Vec<_>>());
+    assert_eq!(audit_lines(&store, &of("job:1")).await, names.collect::<Vec<_>>());
     store.close().await;
 }

@@ -187,7 +187,7 @@ mod tests {
         (code.name(), field.map(Into::into), detail.into())
     }
 
-    fn reported(refused: Refused) -> (Option<String>, String) {
+    fn field_and_detail(refused: Refused) -> (Option<String>, String) {
         let (code, field, detail) = problem(refused);
         assert_eq!(code, ErrorCode::InvalidArgument.name());
         (field, detail)
@@ -218,7 +218,7 @@ mod tests {
             let dot = if place.starts_with('[') { "" } else { "." };
             assert_eq!(inner.place, format!("labels{dot}{place}.x"));
         }
-        let (field, detail) = reported(Refused::unknown_field("", &["a", "b"]));
+        let (field, detail) = field_and_detail(Refused::unknown_field("", &["a", "b"]));
         assert_eq!((field.as_deref(), detail.as_str()), (Some(r#"[""]"#), "unknown field; known fields: a, b"));
         let long = "x".repeat(200);
         assert_eq!(Refused::unknown_field(&long, &[]).place.len(), ECHO_CHARS_MAX);
@@ -226,14 +226,17 @@ mod tests {
 
     #[test]
     fn each_mistake_describes_the_problem() {
-        let at = |refused: Refused| reported(refused.at_member("a"));
+        let at = |refused: Refused| field_and_detail(refused.at_member("a"));
         let field = || Some("a".to_owned());
         assert_eq!(at(Refused::wanted("an array")), (field(), "a must be an array".to_owned()));
         let length = Refused::invalid_length(0, &"1 to 16 entries");
         assert_eq!(at(length), (field(), "a must have 1 to 16 entries".to_owned()));
-        assert_eq!(reported(Refused::missing_field("a")), (field(), "a is missing".to_owned()));
-        assert_eq!(reported(Refused::duplicate_field("a")), (field(), "duplicate a".to_owned()));
-        assert_eq!(reported(Refused::wanted("a JSON object")), (None, "the body must be a JSON object".to_owned()));
+        assert_eq!(field_and_detail(Refused::missing_field("a")), (field(), "a is missing".to_owned()));
+        assert_eq!(field_and_detail(Refused::duplicate_field("a")), (field(), "duplicate a".to_owned()));
+        assert_eq!(
+            field_and_detail(Refused::wanted("a JSON object")),
+            (None, "the body must be a JSON object".to_owned())
+        );
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
         }
         let (code, field, detail) = problem(refuse::<Refused>(Invalid::timestamp("soon")).at_member("as_of"));
         assert_eq!((code, field.as_deref(), detail.as_str()), ("invalid_timestamp", Some("as_of"), "soon"));
-        assert_eq!(reported(Refused::custom("no code")), (None, "no code".to_owned()));
+        assert_eq!(field_and_detail(Refused::custom("no code")), (None, "no code".to_owned()));
     }
 
     #[test]

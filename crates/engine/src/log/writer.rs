@@ -303,7 +303,7 @@ impl LogWriter {
 
     /// Requests the next segment once half of the current one is used, so that there is time to prepare it. Returns
     /// whether this call requested it.
-    pub fn ask_for_next(&mut self) -> bool {
+    pub fn request_next_segment(&mut self) -> bool {
         let Segment { number, offset, limit, .. } = self.current;
         let asks = self.asked_in != number && offset > limit / 2;
         if asks {

@@ -245,12 +245,12 @@ mod tests {
                     time.into_iter().for_each(|time| _ = model.insert(member, time));
                 }
                 indexes.follow(&set, &Change::Row(row(items)));
-                let (standing, bytes) = lock(&indexes.kept.peek(&set).unwrap().index).reported();
-                prop_assert_eq!(&standing, &model);
+                let (entries, bytes) = lock(&indexes.kept.peek(&set).unwrap().index).entries_and_bytes();
+                prop_assert_eq!(&entries, &model);
                 prop_assert_eq!(bytes, made_of(&model).value_bytes);
             }
             indexes.follow(&set, &Change::Clear);
-            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).reported(), (BTreeMap::new(), 0));
+            prop_assert_eq!(lock(&indexes.kept.peek(&set).unwrap().index).entries_and_bytes(), (BTreeMap::new(), 0));
         }
     }
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     impl MemberIndex {
-        fn reported(&self) -> (BTreeMap<u8, u64>, usize) {
+        fn entries_and_bytes(&self) -> (BTreeMap<u8, u64>, usize) {
             (found(self), self.value_bytes)
         }
     }

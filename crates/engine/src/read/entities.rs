@@ -30,7 +30,7 @@ const PENDING_MAX: usize = 2_000;
 const PART_COST: usize = 8;
 
 /// The data that a walk returns of each list.
-pub trait Reported {
+pub trait WalkTarget {
     type Collector: Collect;
     type Of;
 
@@ -40,13 +40,13 @@ pub trait Reported {
     fn of(entity: EntityId, found: <Self::Collector as Collect>::Found) -> Option<Self::Of>;
 
     /// Its memory in addition to the entity's name.
-    fn bytes(reported: &Self::Of) -> usize;
+    fn bytes(found: &Self::Of) -> usize;
 }
 
 /// Its entity.
 pub struct Entities;
 
-impl Reported for Entities {
+impl WalkTarget for Entities {
     type Collector = Counter;
     type Of = EntityId;
 
@@ -66,7 +66,7 @@ impl Reported for Entities {
 /// Its newest item, as of a bag.
 pub struct Bags;
 
-impl Reported for Bags {
+impl WalkTarget for Bags {
     type Collector = PageBuilder;
     type Of = (EntityId, Item);
 
@@ -85,13 +85,13 @@ impl Reported for Bags {
 
 /// The result of one part of the walk.
 pub struct WalkPart<T> {
-    pub reported: Vec<T>,
+    pub found: Vec<T>,
     /// Where the walk continues. `None` at its end.
     pub next: Option<EntityPlace>,
 }
 
 /// One part of the walk.
-pub struct EntityRead<T: Reported> {
+pub struct EntityRead<T: WalkTarget> {
     view: Arc<View>,
     op: OpContext,
     hash: ListHash,
@@ -101,8 +101,8 @@ pub struct EntityRead<T: Reported> {
     /// The last checked list.
     place: ListId,
     lists_scanned: usize,
-    reported: Vec<T::Of>,
-    reported_bytes: usize,
+    found: Vec<T::Of>,
+    found_bytes: usize,
     stage: Stage<T::Collector>,
 }
 
@@ -119,7 +119,7 @@ fn is_of(prefix: &[u8], list: &ListId) -> bool {
     list.bytes().starts_with(prefix) && !reverse::is_reverse(list.bytes())
 }
 
-impl<T: Reported> EntityRead<T> {
+impl<T: WalkTarget> EntityRead<T> {
     pub fn new(
         view: Arc<View>,
         op: &OpContext,
@@ -135,8 +135,8 @@ impl<T: Reported> EntityRead<T> {
             }
             from => ListId::before(from.map_or(0, |from| from.hash)),
         };
-        let (reported, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
-        Self { view, op: *op, hash, prefix, limit, place, lists_scanned: 0, reported, reported_bytes: 0, stage }
+        let (found, stage) = (Vec::new(), Stage::Begun(0, Nearest::default()));
+        Self { view, op: *op, hash, prefix, limit, place, lists_scanned: 0, found, found_bytes: 0, stage }
     }
 
     /// Continues for a turn. `None` if that was not enough. Must not be called again after any other result.
@@ -194,9 +194,9 @@ impl<T: Reported> EntityRead<T> {
                         self.stage = Stage::Reading(lists, merge, collector);
                         return Ok(None);
                     }
-                    let reported = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
-                    self.reported_bytes += reported.as_ref().map_or(0, T::bytes);
-                    self.reported.extend(reported);
+                    let found = self.entity_of(&self.place).and_then(|entity| T::of(entity, collector.finish()));
+                    self.found_bytes += found.as_ref().map_or(0, T::bytes);
+                    self.found.extend(found);
                     Stage::Lists(lists)
                 }
             };
@@ -209,11 +209,11 @@ impl<T: Reported> EntityRead<T> {
     }
 
     fn is_full(&self) -> bool {
-        self.reported.len() >= self.limit || self.reported_bytes >= BYTES_MAX
+        self.found.len() >= self.limit || self.found_bytes >= BYTES_MAX
     }
 
     fn page(&mut self, next: Option<EntityPlace>) -> WalkPart<T::Of> {
-        WalkPart { reported: std::mem::take(&mut self.reported), next }
+        WalkPart { found: std::mem::take(&mut self.found), next }
     }
 }
 

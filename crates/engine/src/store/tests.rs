@@ -62,7 +62,7 @@ fn count_in_head(store: &EmbeddedStore) -> usize {
 struct Stage {
     store: EmbeddedStore,
     /// The results of successive callers.
-    reported: Vec<usize>,
+    counts: Vec<usize>,
     waiting: Vec<mpsc::Receiver<usize>>,
     _dir: tempfile::TempDir,
 }
@@ -79,7 +79,7 @@ impl Stage {
             store.flush().unwrap();
         }
         assert_eq!(count_by_session(&store.engine, 100), 20, "and now the head is in memory");
-        Self { store, reported: Vec::new(), waiting: Vec::new(), _dir: dir }
+        Self { store, counts: Vec::new(), waiting: Vec::new(), _dir: dir }
     }
 
     /// Begins a read that goes behind the head.
@@ -93,12 +93,12 @@ impl Stage {
     /// Begins reads when the previous one has been answered: short ones, which the head answers, and a long one.
     fn read_all(&mut self) {
         let long = self.begin_long_read();
-        self.reported.push(count_in_head(&self.store));
+        self.counts.push(count_in_head(&self.store));
         match long.recv_timeout(WAITS) {
-            Ok(count) => self.reported.push(count),
+            Ok(count) => self.counts.push(count),
             Err(_) => self.waiting.push(long),
         }
-        self.reported.push(count_in_head(&self.store));
+        self.counts.push(count_in_head(&self.store));
     }
 
     /// Does the same as the log's thread to add one item, and calls `on_step` at each step.
@@ -116,8 +116,8 @@ impl Stage {
 
     /// Once a read has shown a write, every later one must show it.
     fn judge(self) {
-        assert!(self.reported.is_sorted(), "{:?}", self.reported);
-        assert_eq!((self.reported.first(), self.reported.last()), (Some(&20), Some(&21)));
+        assert!(self.counts.is_sorted(), "{:?}", self.counts);
+        assert_eq!((self.counts.first(), self.counts.last()), (Some(&20), Some(&21)));
         for waiting in self.waiting {
             assert_eq!(waiting.recv().unwrap(), 21, "a read that waited for the change");
         }
@@ -157,11 +157,11 @@ fn a_read_during_a_change_shows_it_no_earlier_than_the_head() {
     stage.add_one(|stage| {
         if let Some(long) = steps.next().flatten() {
             go_on.send(()).unwrap();
-            stage.reported.push(count_in_head(&stage.store));
+            stage.counts.push(count_in_head(&stage.store));
             // Its input was fixed before the change, and it only waits for its turn.
-            stage.reported.push(long.recv_timeout(Duration::from_secs(60)).expect("it waits for the change"));
+            stage.counts.push(long.recv_timeout(Duration::from_secs(60)).expect("it waits for the change"));
         }
-        stage.reported.push(count_in_head(&stage.store));
+        stage.counts.push(count_in_head(&stage.store));
     });
     holding.join().unwrap().unwrap();
     stage.judge();

@@ -15,8 +15,8 @@ pub fn unavailable(reason: String) -> StoreError {
 }
 
 /// Why a node cannot be reached now, although earlier connections succeeded.
-pub fn reason_without_connections(error: &ConnectionError) -> String {
-    match why_no_connection(error) {
+pub fn explain_lost_connections(error: &ConnectionError) -> String {
+    match explain_connection_error(error) {
         setup if setup == BROKEN_SETUP => {
             "nodes accept connections and close them immediately: check whether they are starting or stopping, or \
              whether their login or TLS settings changed"
@@ -27,16 +27,16 @@ pub fn reason_without_connections(error: &ConnectionError) -> String {
 }
 
 /// Why a node cannot be connected to, in our words: the driver's text may contain secrets.
-pub fn why_no_connection(error: &ConnectionError) -> String {
+pub fn explain_connection_error(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ConnectTimeout => {
             "connecting to a node timed out: check that its machine is running and that no firewall drops the packets"
                 .to_owned()
         }
-        ConnectionError::IoError(error) => why_io(error),
+        ConnectionError::IoError(error) => explain_io_error(error),
         ConnectionError::BrokenConnection(error) => {
             let closed = "connections to a node were closed: check whether it was stopped";
-            why_broken(error).unwrap_or(closed).to_owned()
+            explain_broken_connection(error).unwrap_or(closed).to_owned()
         }
         ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
             ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError | DbError::Unauthorized, _) => {
@@ -49,7 +49,7 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
                 "the cluster requires a login: set items.cql.username and items.cql.password".to_owned()
             }
             ConnectionSetupRequestErrorKind::BrokenConnection(error) => {
-                why_broken(error).unwrap_or(BROKEN_SETUP).to_owned()
+                explain_broken_connection(error).unwrap_or(BROKEN_SETUP).to_owned()
             }
             ConnectionSetupRequestErrorKind::DbError(..) => "a node refuses the connection".to_owned(),
             _ => NOT_CQL.to_owned(),
@@ -59,7 +59,7 @@ pub fn why_no_connection(error: &ConnectionError) -> String {
 }
 
 /// Why a connection ended, if its other end did not close it.
-fn why_broken(error: &BrokenConnectionError) -> Option<&'static str> {
+fn explain_broken_connection(error: &BrokenConnectionError) -> Option<&'static str> {
     match error.downcast_ref::<BrokenConnectionErrorKind>()? {
         BrokenConnectionErrorKind::KeepaliveTimeout(_) | BrokenConnectionErrorKind::TooManyOrphanedStreamIds(_) => {
             Some("a node accepts connections but does not respond: check for a frozen process or an overloaded machine")
@@ -73,11 +73,11 @@ pub const BROKEN_SETUP: &str = "a node closed the connection immediately: if it 
                                 items.cql.tls.ca_file; if it requires client certificates, set items.cql.tls.cert_file \
                                 and key_file";
 
-pub fn why_io(error: &io::Error) -> String {
+pub fn explain_io_error(error: &io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            format!("a node's certificate is not accepted: {}", why_no_certificate(why))
+            format!("a node's certificate is not accepted: {}", explain_certificate_error(why))
         }
         Some(rustls::Error::AlertReceived(alert)) => format!(
             "a node refuses the TLS handshake ({alert:?}): check items.cql.tls.cert_file and items.cql.tls.key_file"
@@ -87,7 +87,7 @@ pub fn why_io(error: &io::Error) -> String {
     }
 }
 
-fn why_no_certificate(why: &CertificateError) -> String {
+fn explain_certificate_error(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "its certificate authority is not in items.cql.tls.ca_file".to_owned(),
         CertificateError::NotValidForName => NAMES_ANOTHER.to_owned(),

@@ -14,7 +14,7 @@ use scylla::errors::{ConnectionPoolError, MetadataError, NewSessionError};
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
-use super::connection_errors::{unavailable, why_no_connection};
+use super::connection_errors::{explain_connection_error, unavailable};
 use super::datacenter::{LocalDatacenter, NoDatacenter, NodeFilter};
 use super::login::Login;
 use super::reach::{self, Reached};
@@ -116,7 +116,7 @@ async fn build(
     if !translations.is_empty() {
         builder = builder.address_translator(Arc::new(translations));
     }
-    builder.build().await.map_err(|error| unavailable(why_no_session(&error)))
+    builder.build().await.map_err(|error| unavailable(explain_session_error(&error)))
 }
 
 /// The addresses to which the driver connects first. It resolves names again when it has lost all nodes, so it gets
@@ -139,7 +139,7 @@ pub fn plan(datacenter: &str, rack: Option<&str>) -> Arc<dyn LoadBalancingPolicy
     }
 }
 
-fn why_no_session(error: &NewSessionError) -> String {
+fn explain_session_error(error: &NewSessionError) -> String {
     match error {
         NewSessionError::FailedToResolveAnyHostname(names) => {
             format!("cannot resolve {}: check items.cql.contact_points", names.join(", "))
@@ -147,7 +147,7 @@ fn why_no_session(error: &NewSessionError) -> String {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
             last_connection_error,
             ..
-        })) => why_no_connection(last_connection_error),
+        })) => explain_connection_error(last_connection_error),
         NewSessionError::MetadataError(_) => NoDatacenter::Unreadable.to_string(),
         _ => "the driver cannot open a session".to_owned(),
     }

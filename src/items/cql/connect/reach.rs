@@ -19,7 +19,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::connection_errors::{BROKEN_SETUP, NOT_CQL, why_io};
+use super::connection_errors::{BROKEN_SETUP, NOT_CQL, explain_io_error};
 use super::tls::Tls;
 
 /// How long a contact point may take.
@@ -67,7 +67,7 @@ pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Rea
         for address in all_addresses {
             failed.entry(address).or_insert_with(|| TOO_LONG.to_owned());
         }
-        return Err(why_none(&failed));
+        return Err(explain_failures(&failed));
     }
     let all = answering == all_addresses;
     Ok(Reached { answering, all })
@@ -76,7 +76,7 @@ pub async fn ask_all(contact_points: &[String], tls: Option<&Tls>) -> Result<Rea
 const TOO_LONG: &str = "it does not respond: check its machine, its process, and that no firewall drops the packets";
 
 /// The problem of each contact point, grouped by problem.
-fn why_none(failed: &BTreeMap<SocketAddr, String>) -> String {
+fn explain_failures(failed: &BTreeMap<SocketAddr, String>) -> String {
     let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (address, reason) in failed {
         by_reason.entry(reason).or_default().push(address.to_string());
@@ -114,7 +114,7 @@ async fn ask(address: SocketAddr, tls: Option<&Tls>) -> Result<(), String> {
         Ok(Ok(true)) => Ok(()),
         Ok(Ok(false)) => Err(NOT_CQL.to_owned()),
         Ok(Err(error)) if closed(&error) => Err(BROKEN_SETUP.to_owned()),
-        Ok(Err(error)) => Err(why_io(&error)),
+        Ok(Err(error)) => Err(explain_io_error(&error)),
         Err(_) => Err(TOO_LONG.to_owned()),
     }
 }

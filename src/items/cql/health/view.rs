@@ -38,13 +38,13 @@ impl View {
         &mut self,
         nodes: Vec<(SocketAddr, Contact)>,
         connections: u64,
-        why_none: impl FnOnce() -> Option<String>,
+        outage_reason: impl FnOnce() -> Option<String>,
     ) {
         self.sessions += 1;
         self.connections += connections;
         if !nodes.iter().any(|(_, contact)| *contact == Contact::Answers) {
             self.deaf += 1;
-            self.why = self.why.take().or_else(why_none);
+            self.why = self.why.take().or_else(outage_reason);
         }
         for (address, contact) in nodes {
             let best = self.nodes.entry(address).or_insert(contact);

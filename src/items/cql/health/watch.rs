@@ -20,7 +20,7 @@ pub trait Seen: Send + Sync {
     fn nodes(&self) -> Vec<(SocketAddr, Contact)>;
     fn connections(&self) -> u64;
     /// Why no node is reached, if that was found out.
-    fn why_none(&self) -> Option<String>;
+    fn outage_reason(&self) -> Option<String>;
 }
 
 /// The sessions that are open.
@@ -64,7 +64,7 @@ impl Watch {
         };
         let mut view = View::default();
         for session in open {
-            view.add(session.nodes(), session.connections(), || session.why_none());
+            view.add(session.nodes(), session.connections(), || session.outage_reason());
         }
         view
     }
@@ -130,7 +130,7 @@ mod tests {
         fn connections(&self) -> u64 {
             1
         }
-        fn why_none(&self) -> Option<String> {
+        fn outage_reason(&self) -> Option<String> {
             Some("connection refused".to_owned())
         }
     }

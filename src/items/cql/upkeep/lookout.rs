@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
-use crate::items::cql::connect::connection_errors::reason_without_connections;
+use crate::items::cql::connect::connection_errors::explain_lost_connections;
 use crate::items::cql::core::Core;
 use crate::items::cql::health::view::{Contact, SILENT};
 use crate::items::cql::health::watch::Seen;
@@ -57,7 +57,7 @@ impl Seen for Lookout {
         self.cluster.session.get_metrics().get_total_connections()
     }
 
-    fn why_none(&self) -> Option<String> {
+    fn outage_reason(&self) -> Option<String> {
         self.core.gate.why()
     }
 }
@@ -73,7 +73,7 @@ pub async fn watch_cluster(lookout: Arc<Lookout>) {
         if reached {
             asked_why = None;
         } else if asked_why.is_none_or(|at| now.saturating_duration_since(at) >= WHY_INTERVAL) {
-            ask_why(&lookout).await;
+            find_outage_reason(&lookout).await;
             asked_why = Some(now);
         }
         core.attempts.health.paces.judge(now);
@@ -91,7 +91,7 @@ pub async fn watch_cluster(lookout: Arc<Lookout>) {
 
 /// Finds out why no node is reached. Where none is connected the driver has nowhere to send this, and says
 /// so at once.
-async fn ask_why(Lookout { core, cluster }: &Lookout) {
+async fn find_outage_reason(Lookout { core, cluster }: &Lookout) {
     if cluster.session.get_cluster_state().get_nodes_info().iter().any(|node| node.is_connected()) {
         return core.gate.set_reason(SILENT.to_owned());
     }
@@ -99,7 +99,7 @@ async fn ask_why(Lookout { core, cluster }: &Lookout) {
     if let Ok(Err(ExecutionError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error, .. }))) =
         timeout(CHECK_INTERVAL, asked).await
     {
-        core.gate.set_reason(reason_without_connections(&last_connection_error));
+        core.gate.set_reason(explain_lost_connections(&last_connection_error));
     }
 }
 

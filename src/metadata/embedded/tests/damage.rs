@@ -12,7 +12,7 @@ async fn a_damaged_file_is_detected_or_reads_unchanged() {
         set_ttl(&store, secs).await.unwrap();
     }
     assert!(matches!(verify(dir.path()), Err(OpenError::Locked { .. })));
-    let truth = reported(&store).await;
+    let truth = state_text(&store).await;
     drop(store);
     assert!(verify(tempfile::tempdir().unwrap().path()).unwrap().is_none());
     let whole = fs::read(&file).unwrap();
@@ -50,7 +50,7 @@ async fn change_much(store: &impl MetadataStore) {
 }
 
 /// All reports of a store after [`change_much`].
-pub(super) async fn reported(store: &impl MetadataStore) -> String {
+pub(super) async fn state_text(store: &impl MetadataStore) -> String {
     let history = store.history(&id(), None, Limit::of_page(1_000).unwrap()).await.unwrap().unwrap();
     let Definitions { revision, features, .. } = store.definitions().await.unwrap();
     format!("{revision:?} {features:?} {:?}", history.entries)
@@ -61,7 +61,7 @@ async fn opened_with(bytes: &[u8]) -> Result<String, String> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(FILE_NAME), bytes).unwrap();
     match open(dir.path()) {
-        Ok(store) => Ok(reported(&store).await),
+        Ok(store) => Ok(state_text(&store).await),
         Err(error) => {
             let text = error.to_string();
             assert!(text.contains(FILE_NAME), "{text}");
@@ -77,7 +77,7 @@ async fn files() -> ([Vec<u8>; 2], String) {
     let store = open(dir.path()).unwrap();
     change_much(&store).await;
     store.settle().await.unwrap();
-    let reported = reported(&store).await;
+    let reported = state_text(&store).await;
     let killed = fs::read(&file).unwrap();
     drop(store);
     ([killed, fs::read(&file).unwrap()], reported)

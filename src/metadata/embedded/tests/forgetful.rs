@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use redb::StorageBackend;
 
-use super::damage::reported;
+use super::damage::state_text;
 use super::*;
 
 /// A file in which a failed sync drops its writes. They stay readable until the power is lost. All handles share it.
@@ -139,16 +139,16 @@ async fn changes_acknowledged_after_a_failed_sync_survive_a_loss_of_power() {
                 acknowledged = secs;
             }
         }
-        let expected = reported(&store).await;
+        let expected = state_text(&store).await;
         drop(store);
         let (restarted, failed) = (file.open(), file.has_failed());
         let restarted = restarted.or_else(|_| file.open()).unwrap();
-        assert_eq!(reported(&restarted).await, expected);
+        assert_eq!(state_text(&restarted).await, expected);
         // Killed instead of closed.
         file.lose_power();
         let found = file.open().or_else(|_| file.open());
         let found = found.unwrap_or_else(|error| panic!("after {syncs} syncs: {error:?}"));
-        assert_eq!(reported(&found).await, expected, "after {syncs} syncs");
+        assert_eq!(state_text(&found).await, expected, "after {syncs} syncs");
         assert!(acknowledged == 5 || file.has_failed());
         drop(restarted);
         if !failed {

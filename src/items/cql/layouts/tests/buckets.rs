@@ -21,8 +21,8 @@ async fn pages_cross_borders_of_buckets() {
             server.cluster.set_limits(limits);
             for limit in [1, 19, 20, 21, 60, 500] {
                 let newest = server.walk(&list, &Bounds::ALL, Order::Newest, limit).await;
-                assert_eq!(reported(&newest), all, "{days} {limits:?} {limit}");
-                let mut oldest = reported(&server.walk(&list, &Bounds::ALL, Order::Oldest, limit).await);
+                assert_eq!(timestamps_and_values(&newest), all, "{days} {limits:?} {limit}");
+                let mut oldest = timestamps_and_values(&server.walk(&list, &Bounds::ALL, Order::Oldest, limit).await);
                 oldest.reverse();
                 assert_eq!(oldest, all, "{days} {limits:?} {limit}");
             }
@@ -40,7 +40,7 @@ async fn buckets_without_items_are_skipped() {
     assert_eq!(removed as usize, all.len() - left.len());
     for limits in cuts() {
         server.cluster.set_limits(limits);
-        assert_eq!(reported(&server.walk(&list, &Bounds::ALL, Order::Newest, 4).await), left);
+        assert_eq!(timestamps_and_values(&server.walk(&list, &Bounds::ALL, Order::Newest, 4).await), left);
         let count = server.count(&list, &Bounds::ALL, 1_000).await.unwrap();
         assert_eq!(count, Count { items: left.len() as u64, exact: true });
     }
@@ -53,8 +53,8 @@ async fn a_bounded_list_ends_in_any_of_its_buckets() {
         let server = Server::new().showing(shown);
         server.add(&list, &all).await.unwrap();
         let visible = &all[..shown.min(all.len())];
-        assert_eq!(reported(&server.walk(&list, &Bounds::ALL, Order::Newest, 5).await), visible);
-        let oldest = reported(&server.walk(&list, &Bounds::ALL, Order::Oldest, 5).await);
+        assert_eq!(timestamps_and_values(&server.walk(&list, &Bounds::ALL, Order::Newest, 5).await), visible);
+        let oldest = timestamps_and_values(&server.walk(&list, &Bounds::ALL, Order::Oldest, 5).await);
         assert_eq!(oldest.into_iter().rev().collect::<Vec<_>>(), visible);
         let older = Bounds { max_timestamp: ago(2 * DAY), ..Bounds::ALL };
         let count = visible.iter().filter(|(at, _)| older.contain(*at)).count() as u64;
@@ -87,5 +87,5 @@ async fn an_item_added_after_a_removal_of_all_is_found() {
     assert_eq!(server.walk(&list, &Bounds::ALL, Order::Newest, 9).await, []);
     server.pass(Duration::from_millis(30));
     server.add(&list, &all[3..4]).await.unwrap();
-    assert_eq!(reported(&server.walk(&list, &Bounds::ALL, Order::Newest, 9).await), all[3..4]);
+    assert_eq!(timestamps_and_values(&server.walk(&list, &Bounds::ALL, Order::Newest, 9).await), all[3..4]);
 }

@@ -13,8 +13,8 @@ async fn pages_have_each_item_once_at_any_cut() {
         server.cluster.set_limits(limits);
         for limit in [1, 39, 40, 119, 120, 121] {
             let newest = server.walk(&list(), &Bounds::ALL, Order::Newest, limit).await;
-            assert_eq!(reported(&newest), all, "{limits:?} {limit}");
-            let mut oldest = reported(&server.walk(&list(), &Bounds::ALL, Order::Oldest, limit).await);
+            assert_eq!(timestamps_and_values(&newest), all, "{limits:?} {limit}");
+            let mut oldest = timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Oldest, limit).await);
             oldest.reverse();
             assert_eq!(oldest, all, "{limits:?} {limit}");
         }
@@ -28,7 +28,7 @@ async fn items_of_one_moment_are_in_the_order_of_their_digests() {
     server.add(&list(), &all).await.unwrap();
     for limit in [1, 3, 40] {
         let newest = server.walk(&list(), &Bounds::ALL, Order::Newest, limit).await;
-        assert_eq!(reported(&newest), sorted(&all), "{limit}");
+        assert_eq!(timestamps_and_values(&newest), sorted(&all), "{limit}");
     }
     let only = Bounds { min_timestamp: ago(7), max_timestamp: ago(7) };
     assert_eq!(server.count(&list(), &only, 100).await.unwrap(), Count { items: 40, exact: true });
@@ -43,7 +43,7 @@ async fn reads_pass_the_tombstones_of_a_gap() {
     let left = [&all[..20], &all[470..]].concat();
     for limits in cuts() {
         server.cluster.set_limits(limits);
-        assert_eq!(reported(&server.walk(&list(), &Bounds::ALL, Order::Newest, 30).await), left);
+        assert_eq!(timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Newest, 30).await), left);
         assert_eq!(server.count(&list(), &Bounds::ALL, 1_000).await.unwrap(), Count { items: 50, exact: true });
     }
     server.cluster.set_limits(Limits { tombstones_max: 100, ..Limits::default() });
@@ -61,10 +61,14 @@ async fn a_removal_between_two_moments_leaves_one_tombstone() {
     assert_eq!(server.remove(&list(), &Removal::Between(within)).await.unwrap(), 50);
     assert_eq!(server.cluster.tombstones(&list()), (0, 1));
     let left = [&all[..10], &all[60..]].concat();
-    assert_eq!(reported(&server.walk(&list(), &Bounds::ALL, Order::Newest, 7).await), left);
+    assert_eq!(timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Newest, 7).await), left);
     server.add(&list(), &all[20..30]).await.unwrap();
     let left = [&all[..10], &all[20..30], &all[60..]].concat();
-    assert_eq!(reported(&server.walk(&list(), &Bounds::ALL, Order::Newest, 7).await), left, "an add after it is seen");
+    assert_eq!(
+        timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Newest, 7).await),
+        left,
+        "an add after it is seen"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,8 +77,8 @@ async fn a_bounded_list_shows_only_its_newest_items() {
     server.add(&list(), &all).await.unwrap();
     for limits in cuts() {
         server.cluster.set_limits(limits);
-        assert_eq!(reported(&server.walk(&list(), &Bounds::ALL, Order::Newest, 3).await), all[..10]);
-        let oldest = reported(&server.walk(&list(), &Bounds::ALL, Order::Oldest, 4).await);
+        assert_eq!(timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Newest, 3).await), all[..10]);
+        let oldest = timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Oldest, 4).await);
         assert_eq!(oldest.into_iter().rev().collect::<Vec<_>>(), all[..10]);
         let before = Bounds { max_timestamp: ago(5), ..Bounds::ALL };
         assert_eq!(server.count(&list(), &before, 100).await.unwrap(), Count { items: 5, exact: true });
@@ -93,7 +97,7 @@ async fn a_write_whose_answer_is_lost_is_repeated_and_stored_once() {
     server.cluster.fail(&[Fault::AnswerLost]);
     server.add(&list(), &all).await.unwrap();
     assert_eq!(server.cluster.take_attempts(), [Name::List(ListStatement::Add); 2]);
-    assert_eq!(reported(&server.walk(&list(), &Bounds::ALL, Order::Newest, 9).await), all);
+    assert_eq!(timestamps_and_values(&server.walk(&list(), &Bounds::ALL, Order::Newest, 9).await), all);
     // Its repetition has the same write timestamp, so it outranks no later removal.
     server.remove(&list(), &Removal::Value(value(1))).await.unwrap();
     assert_eq!(server.walk(&list(), &Bounds::ALL, Order::Newest, 9).await.len(), 2);

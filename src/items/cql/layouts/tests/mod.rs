@@ -166,7 +166,7 @@ fn cuts() -> [Limits; 3] {
     [usize::MAX, 7, 1].map(|scanned_max| Limits { scanned_max, ..Limits::default() })
 }
 
-fn reported(items: &[Item]) -> Vec<(Timestamp, Bytes)> {
+fn timestamps_and_values(items: &[Item]) -> Vec<(Timestamp, Bytes)> {
     items.iter().map(|item| (item.timestamp, item.value.clone())).collect()
 }
 

@@ -83,8 +83,8 @@ async fn check(server: &Server, list: &ListKey, model: &Model, random: &mut fast
     let (within, limit) = (bounds(random), random.usize(5..40));
     let shown = server.retention.max_items.map_or(usize::MAX, MaxItems::get);
     let expected = model.newest_first(&within, shown);
-    assert_eq!(reported(&server.walk(list, &within, Order::Newest, limit).await), expected);
-    let mut oldest = reported(&server.walk(list, &within, Order::Oldest, limit).await);
+    assert_eq!(timestamps_and_values(&server.walk(list, &within, Order::Newest, limit).await), expected);
+    let mut oldest = timestamps_and_values(&server.walk(list, &within, Order::Oldest, limit).await);
     oldest.reverse();
     assert_eq!(oldest, expected);
     let (max, items) = (random.u64(..60), expected.len() as u64);
