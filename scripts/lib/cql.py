@@ -180,7 +180,7 @@ class Connection:
         return names, rows
 
 
-def is_there(pid):
+def is_alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
@@ -203,7 +203,7 @@ def ready(options):
                 return 0
         except (OSError, CqlError) as error:
             reason = error
-        if options.pid and not is_there(options.pid):
+        if options.pid and not is_alive(options.pid):
             print("the process %d has ended" % options.pid, file=sys.stderr)
             return 1
         if time.monotonic() > deadline:

@@ -29,8 +29,8 @@ class _Connection:
         self.socket.sendall(exchange.request)
 
 
-def run(port, kinds, goes_on, connections=64):
-    """Sends requests of each kind, {name: (so many a second, exchanges)}, for as long as `goes_on(seconds)` says, which
+def run(port, kinds, is_running, connections=64):
+    """Sends requests of each kind, {name: (so many a second, exchanges)}, for as long as `is_running(seconds)` says, which
     is asked twice a second. Returns the latencies of each kind, in seconds. Every request that was due is answered
     before that."""
     # The one that has been idle longest is next, because a server closes idle connections.
@@ -43,7 +43,7 @@ def run(port, kinds, goes_on, connections=64):
     while not is_over or waiting or len(free) < connections:
         now = time.perf_counter()
         if not is_over and now - asked > 0.5:
-            asked, is_over = now, not goes_on(now - began)
+            asked, is_over = now, not is_running(now - began)
         for kind, (rate, _) in kinds.items():
             while not is_over and due[kind] <= now:
                 waiting.append((kind, due[kind]))

@@ -144,7 +144,7 @@ async fn probe(store: Arc<dyn ItemStore>, base: u64, list: ListKey) -> Probe {
     Probe::of(store, list, base, ttl(TTL_SECS)).await
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
 }
@@ -161,7 +161,7 @@ fn child() {
     let store_name = std::env::var(STORE).unwrap();
     let (seed, round, base) = (setting(SEED), setting(ROUND), setting(BASE_NANOS));
     crate::run(async move {
-        say("opening");
+        print_line("opening");
         let registry = Registry::new();
         let store = open(&store_name, Path::new(&dir), &registry);
         let writers = (0..WRITERS).map(|writer| {
@@ -175,7 +175,7 @@ fn child() {
                         Step::RemoveAll => probe.remove_all().await,
                     }
                     let (flushes, compactions) = background_work(&registry);
-                    say(&format!("done {writer} {flushes} {compactions}"));
+                    print_line(&format!("done {writer} {flushes} {compactions}"));
                 }
             })
         });

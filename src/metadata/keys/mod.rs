@@ -223,9 +223,9 @@ pub struct AuditPage {
 pub(crate) const AUDIT_SCANNED_MAX: usize = 10_000;
 
 impl AuditPage {
-    /// A page of the matches among the examined entries. Entries older than `looked_at_from` may follow.
-    pub(crate) fn of(Page { entries, more }: Page<AuditEntry>, looked_at_from: Option<Revision>) -> Self {
-        let next = if more { entries.last().map(AuditEntry::revision) } else { looked_at_from };
+    /// A page of the matches among the examined entries. Entries older than `scanned_from` may follow.
+    pub(crate) fn of(Page { entries, more }: Page<AuditEntry>, scanned_from: Option<Revision>) -> Self {
+        let next = if more { entries.last().map(AuditEntry::revision) } else { scanned_from };
         Self { entries, next }
     }
 }

@@ -161,9 +161,9 @@ fn judged(
 /// How many there are at least and at most, where these windows hold.
 fn bounds(counted: &[Counted<'_>], holds: impl Fn(&Window) -> bool) -> (u64, u64) {
     counted.iter().fold((0, 0), |(least, most), Counted { sight, windows }| {
-        let is_there = *sight == Sight::Visible && windows.present.iter().any(&holds);
+        let is_present = *sight == Sight::Visible && windows.present.iter().any(&holds);
         let can_be = *sight != Sight::Hidden && !windows.absent.iter().any(&holds);
-        (least + u64::from(is_there), most + u64::from(can_be))
+        (least + u64::from(is_present), most + u64::from(can_be))
     })
 }
 
