@@ -30,7 +30,7 @@ class _Connection:
 
 
 def run(port, kinds, is_running, connections=64):
-    """Sends requests of each kind, {name: (so many a second, exchanges)}, for as long as `is_running(seconds)` says, which
+    """Sends requests of each kind, {name: (so many a second, exchanges)}, while `is_running(seconds)`, which
     is asked twice a second. Returns the latencies of each kind, in seconds. Every request that was due is answered
     before that."""
     # The one that has been idle longest is next, because a server closes idle connections.
