@@ -1,11 +1,12 @@
 //! `liststore restore`: brings a backup back into an empty data directory, after it was checked.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use liststore_contract::operations::list_audit::Audited;
 
 use super::archive::{self, Extent};
 use super::backup::{backups_in, is_ahead, stamp};
@@ -65,6 +66,7 @@ fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.data_dir;
+    arguments.replay.as_deref().map_or(Ok(()), check_trail)?;
     // A present store stays in its place if there is nothing to restore.
     let from = if arguments.from.as_os_str() == "-" { None } else { Some(choose(&arguments.from, dir)?) };
     if arguments.set_aside && dir.join(STORE).exists() {
@@ -100,6 +102,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.flush()?;
     }
     Ok(())
+}
+
+/// Checks that a server can repeat an audit trail. An empty one comes from a command that failed.
+fn check_trail(path: &Path) -> Result<(), Failure> {
+    let refused = |what: String| {
+        let (path, command) = (path.display(), "liststore audit -o ndjson");
+        Failure::failed(format!("{path}{what}: --replay takes the audit trail that {command} prints"))
+    };
+    let mut entries = 0;
+    for (number, line) in (1..).zip(BufReader::new(File::open(path).map_err(cannot("read", path))?).lines()) {
+        let line = line.map_err(|error| refused(format!(", line {number}: {error}")))?;
+        serde_json::from_str::<Audited>(&line).map_err(|error| refused(format!(", line {number}: {error}")))?;
+        entries += 1;
+    }
+    if entries == 0 { Err(refused(" has no entries".to_owned())) } else { Ok(()) }
 }
 
 /// Keeps servers away from a directory.

@@ -3,7 +3,7 @@
 //!
 //! CSV gets three columns in front, NDJSON three members; an import passes them over.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -40,7 +40,7 @@ struct Header {
 }
 
 impl BadRows {
-    /// Creates the file, or empties it.
+    /// Creates the file. A file with content is refused: it may be anything, such as earlier bad rows.
     pub fn create(path: &Path, sources: &[Source], dialect: CsvDialect) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let formats = |format| sources.iter().any(|source| source.format == format);
@@ -59,7 +59,11 @@ impl BadRows {
         if sources.iter().any(is_source) {
             return Err(Failure::Usage(format!("--bad-rows would overwrite the input file {name}")));
         }
-        let file = File::create(path).map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|e| Failure::failed(format!("cannot create {name}: {e}")))?;
+        if file.metadata().is_ok_and(|file| file.is_file() && file.len() > 0) {
+            return Err(Failure::failed(format!("{name} already exists: remove it, or write another file")));
+        }
         let writer = if formats(FileFormat::Csv) {
             // Rows that have too few or too many cells are written as they are.
             let mut builder = csv::WriterBuilder::new();
@@ -190,7 +194,7 @@ mod tests {
             (vec!["user", "v"], vec!["u", "a,\"b"]),
             (vec![FILE, LINE, REASON, "user", "v"], vec!["old.csv", "9", "old reason", "u", "a,\"b"]),
         ] {
-            let path = dir.path().join("bad.csv");
+            let path = dir.path().join(format!("bad-{}.csv", header.len()));
             let mut bad = BadRows::create(&path, &[source(FileFormat::Csv)], CsvDialect::default()).unwrap();
             bad.header(&record(&header), "in.csv").unwrap();
             bad.write("in.csv", 2, "no, it is \"bad\"", &RawRow::Csv(record(&cells))).unwrap();
@@ -237,6 +241,12 @@ mod tests {
         let sources = [Source { name: "in".into(), format: FileFormat::Csv, path: Some(path.clone()) }];
         assert!(matches!(BadRows::create(&path, &sources, CsvDialect::default()), Err(Failure::Usage(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a");
+        // Another file, or another link to the input.
+        let notes = dir.path().join("notes.txt");
+        std::fs::hard_link(&path, &notes).unwrap();
+        assert!(matches!(BadRows::create(&notes, &sources, CsvDialect::default()), Err(Failure::Failed(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a");
+        assert!(BadRows::create(Path::new("/dev/null"), &sources, CsvDialect::default()).is_ok());
         let both = [source(FileFormat::Csv), source(FileFormat::Ndjson)];
         assert!(matches!(
             BadRows::create(&dir.path().join("bad"), &both, CsvDialect::default()),

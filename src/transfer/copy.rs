@@ -77,6 +77,11 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
             Some((label, to_label)) => vec![definitions::pair(&to, &feature, label, to_label).await?],
         });
     }
+    if let (true, Some(entity_type)) = (versions.is_empty(), &entity_type) {
+        return Err(Failure::failed(format!(
+            "the server to copy from has no feature of the entity type {entity_type}"
+        )));
+    }
     let servers = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
     let state_file = state.map(|path| StateFile::new(path, run));
     let kept: Option<State> = state_file.as_ref().map(StateFile::read).transpose()?.flatten();

@@ -1,5 +1,6 @@
 //! Times in a form that the caller describes, in the directives of `strftime`.
 
+use jiff::SignedDuration;
 use jiff::fmt::strtime::{self, BrokenDownTime};
 
 use super::TypedTime;
@@ -30,9 +31,14 @@ impl TimeFormat {
         }
         let read = strtime::parse(&self.0, text).map_err(refused)?;
         if has_moment(&read) {
-            return in_range(read.to_timestamp().map_err(refused)?.into());
+            let at = read.to_timestamp().map_err(refused)?;
+            // Seconds since the epoch have no decimals of their own.
+            let decimals = read.timestamp().and(read.subsec_nanosecond()).unwrap_or(0);
+            let at = at.checked_add(SignedDuration::from_nanos(decimals.into())).map_err(refused)?;
+            return in_range(at.into());
         }
-        in_range(resolve(read.to_datetime().map_err(refused)?, None, zone)?)
+        let named = read.iana_time_zone().map(Zone::parse).transpose()?;
+        in_range(resolve(read.to_datetime().map_err(refused)?, None, named.as_ref().or(zone))?)
     }
 }
 

@@ -20,6 +20,9 @@ use crate::domain::Timestamp;
 /// More than any form of a timestamp needs. An error may repeat a text, so a cell of any length must not get further.
 const TEXT_BYTES_MAX: usize = 200;
 
+/// 1971-01-01.
+const NANOS_OF_1971: u64 = 365 * 86_400 * 1_000_000_000;
+
 /// How texts and numbers become timestamps.
 #[derive(Debug, Clone, Default)]
 pub struct TimeReader {
@@ -132,10 +135,18 @@ impl TimeReader {
         let likely = TimestampUnit::likely_of(number).filter(|likely| *likely != self.unit);
         match likely.and_then(|likely| Some((likely.name(), likely.read(number).ok()?))) {
             Some((name, at)) => Err(format!("{} is not nanoseconds but likely {name}: write {at}", number.text())),
-            None => self.unit.read(number).map_err(|_| {
-                let (text, last) = (number.text(), Timestamp::MAX.as_nanos());
-                format!("{text} must be whole nanoseconds since the Unix epoch, 0 to {last}")
-            }),
+            None => match self.unit.read(number) {
+                // Such as 20261120, a date without hyphens.
+                Ok(at) if at > Timestamp::MIN && at.as_nanos() < NANOS_OF_1971 => Err(format!(
+                    "{} nanoseconds since the Unix epoch is a moment of 1970: write a date such as 2026-11-20",
+                    number.text()
+                )),
+                Ok(at) => Ok(at),
+                Err(_) => {
+                    let (text, last) = (number.text(), Timestamp::MAX.as_nanos());
+                    Err(format!("{text} must be whole nanoseconds since the Unix epoch, 0 to {last}"))
+                }
+            },
         }
     }
 

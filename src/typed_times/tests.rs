@@ -97,9 +97,18 @@ fn a_given_format_is_the_only_accepted_form() {
         ("%d/%m/%Y %I:%M %p", "20/11/2026 04:44 PM", "2026-11-20T16:44:00.000000000Z"),
         ("%Y-%m-%dT%H:%M:%S%.f%z", "2026-11-20T18:44:05.43+0200", "2026-11-20T16:44:05.430000000Z"),
         ("%s", "1795193045", "2026-11-20T16:44:05.000000000Z"),
+        ("%s%.f", "1795193045.987654321", "2026-11-20T16:44:05.987654321Z"),
+        ("%s.%f", "1795193045.43", "2026-11-20T16:44:05.430000000Z"),
+        ("%Y-%m-%d %H:%M %Q", "2026-11-20 16:44 Asia/Tokyo", "2026-11-20T07:44:00.000000000Z"),
+        ("%Y-%m-%d %H:%M %:Q", "2026-11-20 16:44 +09:00", "2026-11-20T07:44:00.000000000Z"),
     ] {
         assert_eq!(read(&reader(format), text).as_deref(), Ok(at), "{format}");
+        // A row's own zone has precedence.
+        let paris = TimeReader { zone: Zone::parse("Europe/Paris").ok(), ..reader(format) };
+        assert!(!["%s", "%z", "Q"].iter().any(|zone| format.contains(zone)) || read(&paris, text).as_deref() == Ok(at));
     }
+    let twice = reader("%Y-%m-%d %H:%M %Q").text("2026-10-25 02:30 Europe/Paris").unwrap_err();
+    assert!(twice.contains("occurs twice in Europe/Paris"), "{twice}");
     let slashed = reader("%m/%d/%Y");
     assert!(slashed.text("11/20/2026").unwrap().is_utc_assumed);
     for refused in ["20/11/2026", "2026-11-20", "11/20/2026 16:44", "", "1795193045430000000"] {

@@ -152,6 +152,7 @@ fn an_impossible_import_is_reported_before_anything_is_sent() {
         (&[&good], &["--value-columns", "v,v"], 2, "twice"),
         (&[&good], &["--value-column", "v", "--bad-rows", &good], 2, "overwrite"),
         (&[&good], &["--value-column", "v", "--bad-rows", "no/such/dir.csv"], 1, "cannot create"),
+        (&[&good], &["--value-column", "v", "--bad-rows", &nameless], 1, "already exists: remove it"),
     ] {
         let result = import(&server, "f", files, more);
         assert_eq!(result.status, status, "{files:?} {more:?}: {result:?}");

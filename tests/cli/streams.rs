@@ -116,7 +116,15 @@ fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
     let reported = run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir))]).failed(1);
     assert!(reported.contains("liststore-29991231T000000Z.tar has a time ahead of the clock"), "{reported}");
     std::fs::remove_file(ahead).unwrap();
-    run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay", text(&trail)]).ok();
+    let restore = ["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay"];
+    // A trail that repeats nothing would bring the entity back.
+    for (content, expected) in [("", "has no entries"), ("{}", "line 1: missing field"), ("liststore", "line 1:")] {
+        let other = place.path().join("other.ndjson");
+        std::fs::write(&other, content).unwrap();
+        let reported = run(&[&restore[..], &[text(&other)]].concat()).failed(1);
+        assert!(reported.contains(expected) && reported.contains("audit -o ndjson"), "{reported}");
+    }
+    run(&[&restore[..], &[text(&trail)]].concat()).ok();
     let server = Server::start_in(dir, "127.0.0.1:0", &[]);
     assert_eq!(server.items("seen", "c-1").len(), 0, "the erasure is repeated");
 }

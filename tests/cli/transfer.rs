@@ -242,6 +242,8 @@ fn a_copy_has_all_definitions_and_items_and_reports_exceptions() {
     other.feature("other", "int64");
     let reported = other.run(&["copy", "--from", &one.url, "--to", &other.url, "customer", "other"]).failed(1);
     assert!(reported.contains("value type"), "{reported}");
+    let reported = other.run(&["copy", "--from", &one.url, "--to", &other.url, "costumer"]).failed(1);
+    assert!(reported.contains("has no feature of the entity type costumer"), "{reported}");
 }
 
 /// Otherwise a copy would stop at its own definitions.
