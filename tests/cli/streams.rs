@@ -116,7 +116,8 @@ fn a_folder_keeps_the_newest_backups_and_the_newest_of_them_is_restored() {
     let reported = run(&["restore", text(&folder), "--data-dir", text(&data_in(&dir))]).failed(1);
     assert!(reported.contains("liststore-29991231T000000Z.tar has a time ahead of the clock"), "{reported}");
     std::fs::remove_file(ahead).unwrap();
-    let restore = ["restore", text(&folder), "--data-dir", text(&data_in(&dir)), "--replay"];
+    let data = data_in(&dir);
+    let restore = ["restore", text(&folder), "--data-dir", text(&data), "--replay"];
     // A trail that repeats nothing would bring the entity back.
     for (content, expected) in [("", "has no entries"), ("{}", "line 1: missing field"), ("liststore", "line 1:")] {
         let other = place.path().join("other.ndjson");
