@@ -20,9 +20,6 @@ use crate::domain::Timestamp;
 /// More than any form of a timestamp needs. An error may repeat a text, so a cell of any length must not get further.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// 1971-01-01.
-const NANOS_OF_1971: u64 = 365 * 86_400 * 1_000_000_000;
-
 /// How texts and numbers become timestamps.
 #[derive(Debug, Clone, Default)]
 pub struct TimeReader {
@@ -136,9 +133,8 @@ impl TimeReader {
         match likely.and_then(|likely| Some((likely.name(), likely.read(number).ok()?))) {
             Some((name, at)) => Err(format!("{} is not nanoseconds but likely {name}: write {at}", number.text())),
             None => match self.unit.read(number) {
-                // Such as 20261120, a date without hyphens.
-                Ok(at) if at > Timestamp::MIN && at.as_nanos() < NANOS_OF_1971 => Err(format!(
-                    "{} nanoseconds since the Unix epoch is a moment of 1970: write a date such as 2026-11-20",
+                Ok(_) if is_bare_date(number.text()) => Err(format!(
+                    "{} would be nanoseconds since the Unix epoch, a moment of 1970: write a date such as 2026-11-20",
                     number.text()
                 )),
                 Ok(at) => Ok(at),
@@ -181,6 +177,14 @@ impl TimeReader {
              (--timestamp-unit {option}); --timestamp-format names any other form"
         )
     }
+}
+
+/// Whether digits look like a year, a month, a day, a minute, a second or a millisecond, without separators. The digits
+/// of an hour are likely seconds since the Unix epoch.
+fn is_bare_date(digits: &str) -> bool {
+    matches!(digits.len(), 4 | 6 | 8 | 12 | 14 | 17)
+        && matches!(digits.get(..2), Some("19" | "20" | "21" | "22"))
+        && digits.get(4..6).is_none_or(|month| ("01"..="12").contains(&month))
 }
 
 fn is_in_words(text: &str, now: Timestamp) -> bool {

@@ -90,7 +90,8 @@ function relativeTime(text, now) {
 
 /** Units of numbers: name, nanoseconds, and how many decimals are whole nanoseconds. The finest is first. */
 const UNITS = [["nanoseconds", 1n, 0], ["microseconds", 1000n, 3], ["milliseconds", 1000000n, 6], ["seconds", SECOND_NS, 9]];
-const NANOS_OF_1971 = 31536000n * SECOND_NS;
+/** A year, month, day, minute, second or millisecond without separators. The digits of an hour are likely seconds. */
+const BARE_DATE = /^(?:19|20|21|22)\d\d(?:(?:0[1-9]|1[0-2])(?:\d\d(?:\d{4}(?:\d\d(?:\d{3})?)?)?)?)?$/;
 /** 2001-01-01: the earliest moment that a number is likely to mean. */
 const LIKELY_FROM_SECS = 978307200n;
 
@@ -106,9 +107,8 @@ function numberTime(text) {
     if (ns <= LAST_NS) return { error: `${text} is not nanoseconds but likely ${unit[0]}: write ${rfc3339(ns)}` };
   }
   if (hasExponent || decimals || whole > LAST_NS) return { error: `${text} must be whole nanoseconds since the Unix epoch, 0 to ${LAST_NS}` };
-  // Such as 20261120, a date without hyphens.
-  if (whole > 0n && whole < NANOS_OF_1971) {
-    return { error: `${text} nanoseconds since the Unix epoch is a moment of 1970: write a date such as 2026-11-20` };
+  if (BARE_DATE.test(text)) {
+    return { error: `${text} would be nanoseconds since the Unix epoch, a moment of 1970: write a date such as 2026-11-20` };
   }
   return { ns: whole };
 }
