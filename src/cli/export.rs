@@ -100,6 +100,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
             output,
         );
     }
+    if arguments.reading.is_given() {
+        let remedy = "the timestamps and cells of a spine: name it with --spine, or leave these options out";
+        return Err(Failure::Usage(format!(
+            "--timestamp-unit, --timestamp-format, --timezone, --delimiter and --csv-escape describe {remedy}"
+        )));
+    }
     let exported = items(arguments, format)?;
     let summary = format!(
         "{} of {}{}",

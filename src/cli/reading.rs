@@ -30,6 +30,14 @@ impl ReadingArguments {
         TimeReader { unit: self.timestamp_unit, zone, format, now: None }
     }
 
+    /// Whether an option differs from its default.
+    pub(super) fn is_given(&self) -> bool {
+        self.timestamp_unit != TimestampUnit::default()
+            || self.timestamp_format.is_some()
+            || self.timezone.is_some()
+            || self.dialect() != CsvDialect::default()
+    }
+
     pub(super) fn dialect(&self) -> CsvDialect {
         CsvDialect { delimiter: self.delimiter, escape: self.csv_escape }
     }

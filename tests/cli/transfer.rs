@@ -80,6 +80,14 @@ fn a_format_in_place_of_the_file_names_the_right_option() {
     assert!(finished.status == 2 && !finished.err.contains("--file"), "{finished:?}");
 }
 
+#[test]
+fn options_of_a_spine_are_refused_without_one() {
+    for option in [["--delimiter", ";"], ["--timezone", "+01:00"], ["--csv-escape", "backslash"]] {
+        let finished = run(&[&["export", "user", "seen", "--format", "csv"], &option[..]].concat());
+        assert!(finished.status == 2 && finished.err.contains("name it with --spine"), "{finished:?}");
+    }
+}
+
 /// Enough lists for several parts.
 fn fill_many(server: &Server) {
     server.feature("many", "int64");
