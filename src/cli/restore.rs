@@ -108,7 +108,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn check_trail(path: &Path) -> Result<(), Failure> {
     let refused = |what: String| {
         let (path, command) = (path.display(), "liststore audit -o ndjson");
-        Failure::failed(format!("{path}{what}: --replay takes the audit trail that {command} prints"))
+        let remedy = format!("--replay takes the audit trail that {command} prints; leave it out to repeat nothing");
+        Failure::failed(format!("{path}{what}: {remedy}"))
     };
     let mut entries = 0;
     for (number, line) in (1..).zip(BufReader::new(File::open(path).map_err(cannot("read", path))?).lines()) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use futures_util::{StreamExt, stream};
 use liststore::domain::{Clock, SystemClock, Timestamp};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -68,6 +69,12 @@ impl Api {
     pub async fn feature(&self, name: &str, value_type: &str, ttl: &str) {
         let body = json!({"entity_type": "user", "name": name, "value_type": value_type, "ttl": ttl});
         self.send(Method::POST, "/v1/features", body).await;
+    }
+
+    /// Creates many features of text.
+    pub async fn features(&self, names: impl Iterator<Item = String>) {
+        let created = |name: String| async move { self.feature(&name, "string", "30d").await };
+        stream::iter(names).for_each_concurrent(64, created).await;
     }
 
     /// Adds items of the list of user u-1, with how many seconds ago they happened.

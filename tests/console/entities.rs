@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 
@@ -239,10 +238,7 @@ pub async fn a_refused_caller_learns_why(page: Rc<Page>) {
 /// More feature versions than a call of several lists may name.
 pub async fn lists_behind_a_thousand_features_are_shown(page: Rc<Page>) {
     let api = Api::start().await;
-    let names: Vec<_> = (0..1_001).map(|number| format!("a{number:04}")).collect();
-    for some in names.chunks(64) {
-        join_all(some.iter().map(|name| api.feature(name, "string", "30d"))).await;
-    }
+    api.features((0..1_001).map(|number| format!("a{number:04}"))).await;
     api.feature("zz", "string", "30d").await;
     api.add("zz", &[(5, json!("here"))]).await;
     page.open(&api.url("/console/entities/entity?type=user&id=u-1")).await;

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -228,10 +227,7 @@ pub async fn thousands_are_searched_and_paged(page: Rc<Page>) {
 /// The console reads 20,000 features. The server knows the others.
 pub async fn more_than_the_console_reads_are_found_by_name(page: Rc<Page>) {
     let api = Api::start().await;
-    let names: Vec<_> = (0..20_000).map(|number| format!("a{number:05}")).collect();
-    for some in names.chunks(256) {
-        join_all(some.iter().map(|name| api.feature(name, "string", "30d"))).await;
-    }
+    api.features((0..20_000).map(|number| format!("a{number:05}"))).await;
     api.feature("zz", "string", "30d").await;
     api.add("zz", &[(5, json!("here"))]).await;
     page.open(&api.url("/console/features")).await;

@@ -44,7 +44,7 @@ struct Run {
     /// A file with an API key with the role scaler; without it, pods must be open
     #[arg(long, env = "LISTSTORE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A PEM file with the trusted authorities, for pools with adminTls [default: those of the system]
+    /// A PEM file with the trusted authorities, for pools with adminTls [default: the system's authorities]
     #[arg(long, env = "LISTSTORE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// The address of /livez, /readyz and /metrics

@@ -69,7 +69,7 @@ pub(super) struct State {
     pub(super) writes_fail: bool,
     pub(super) data_files_held: bool,
     pub(super) data_reads_held: bool,
-    /// Reads of data files, except those of compactions.
+    /// Reads of data files, except by compactions.
     pub(super) data_reads: u64,
     pub(super) compactions_held: bool,
     pub(super) compactions_fail: bool,
