@@ -2,7 +2,7 @@
 //! of the body. Permission is decided only here, by the operation's row and its path. An operation whose body names the
 //! resources decides on each of them when it runs.
 
-use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use actix_web::http::header::{self, AUTHORIZATION, HeaderMap};
 use liststore_contract::operations::metrics;
 use liststore_contract::permission::Permission;
 use liststore_contract::row::{Group, Row};
@@ -14,6 +14,7 @@ use super::request::{Client, Framing, Peer, RequestHead};
 use super::{ApiState, host, origin};
 use crate::access::jwt::NoToken;
 use crate::access::{Credentials, NoKey, Principal, Unidentified, decide};
+use crate::wire::parameters::{IF_MATCH, IF_NONE_MATCH};
 
 /// Decides on the head of a request for an operation, and identifies the caller.
 ///
@@ -39,6 +40,7 @@ pub(crate) async fn of_head(
         Ok(principal) => {
             let admitted = admit(state, operation, segments, headers, client, &principal);
             let admitted = admitted.and_then(|()| check_body(head, operation, state.options.body_bytes_max));
+            let admitted = admitted.and_then(|()| check_conditions(headers, operation));
             (principal, admitted)
         }
         Err(problem) => (Principal::Anonymous, Err(problem)),
@@ -160,6 +162,23 @@ fn check_body(head: &RequestHead<'_>, operation: &'static Row, bytes_max: usize)
         return Err(Problem::new(ErrorCode::LengthRequired, detail));
     }
     check_media_type(head.headers, if operation.takes_merge_patch { BodyKind::MergePatch } else { BodyKind::Json })
+}
+
+/// Refuses a condition that a write does not know. Ignored, the write would be done whether or not it holds.
+fn check_conditions(headers: &HeaderMap, operation: &'static Row) -> Result<(), Problem> {
+    if !operation.effect.writes() {
+        return Ok(());
+    }
+    for (name, parameter) in [(header::IF_MATCH, &IF_MATCH), (header::IF_NONE_MATCH, &IF_NONE_MATCH)] {
+        if headers.contains_key(name) && !operation.takes_header(parameter) {
+            let field = parameter.name;
+            return Err(Problem::argument(
+                field,
+                format!("this operation does not support {field}: remove the header"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether any caller may use an operation, so that no identification is necessary.

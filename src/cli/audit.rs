@@ -42,8 +42,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     until: Option<Timestamp>,
     /// Maximum number of changes to show
-    #[arg(long, default_value_t = 100)]
-    limit: usize,
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
     #[command(flatten)]
     options: ServerOptions,
 }
@@ -59,7 +59,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .query(&PAGE_SIZE, Some(page_size))
     };
     let options = &arguments.options;
-    let changes = block_on(async { Ok(entries(&options.server.client(None)?, arguments.limit, request).await?.all) })?;
+    let limit = usize::try_from(arguments.limit).unwrap_or(usize::MAX);
+    let changes = block_on(async { Ok(entries(&options.server.client(None)?, limit, request).await?.all) })?;
     let header = ["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION, INDEX"];
     show_all("changes", &changes, options.output, &header, row)
 }

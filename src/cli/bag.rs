@@ -53,6 +53,16 @@ struct Document {
 
 impl Document {
     fn text(self) -> Result<Vec<u8>, Failure> {
+        let text = self.read()?;
+        if text.trim_ascii().is_empty() {
+            return Err(Failure::Usage(
+                "the document is empty: pass a JSON object such as {\"city\": \"Paris\"}".to_owned(),
+            ));
+        }
+        Ok(text)
+    }
+
+    fn read(self) -> Result<Vec<u8>, Failure> {
         let Some(file) = self.file else { return Ok(self.json.unwrap_or_default().into_bytes()) };
         let name = file.display().to_string();
         // No server accepts more, and a longer document is refused there.

@@ -11,7 +11,7 @@ use actix_web::http::header::{ALLOW, HeaderMap, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use bytes::Bytes;
 use liststore_contract::operations::openapi;
-use liststore_contract::row::Group;
+use liststore_contract::row::{Group, Row};
 
 use super::routes::{Route, find};
 use crate::access::{Holder, Principal, SMALL_BYTES, Share};
@@ -122,8 +122,7 @@ pub(crate) async fn carry_out(
             principal = identified.unwrap_or(principal);
             let RequestHead { query, headers, client, .. } = head;
             let (row, request_id, principal) = (operation.row(), &request_id, &principal);
-            let body = if row.request.is_some() { body.take().await } else { Ok(Bytes::new()) };
-            match body {
+            match taken(row, &mut body).await {
                 Ok(body) => {
                     let call =
                         Call { state, operation: row, segments, query, headers, client, principal, body, request_id };
@@ -135,6 +134,20 @@ pub(crate) async fn carry_out(
     };
     let asked = Asked { head, started, request_id, operation: Some(operation), caller: &principal };
     complete(state, asked, handled).await
+}
+
+/// The body for an operation. A write that takes none refuses one: its caller may believe that it removes only what the
+/// body names. `{}` is accepted, since some clients send it with every request.
+async fn taken(row: &Row, body: &mut RequestBody) -> Result<Bytes, Problem> {
+    if row.request.is_some() {
+        return body.take().await;
+    }
+    if row.effect.writes() && !matches!(body.take().await?.trim_ascii(), b"" | b"{}") {
+        let detail =
+            "this operation takes no body and applies to all that its path names: send the request without one";
+        return Err(Problem::argument("body", detail));
+    }
+    Ok(Bytes::new())
 }
 
 /// An answered request.

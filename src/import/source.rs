@@ -44,6 +44,10 @@ pub fn name_all(files: &[PathBuf], format: Option<FileFormat>) -> Result<Vec<Sou
         }
         let by_name = || if stdin { None } else { FileFormat::by_name(path) };
         let format = format.or_else(by_name).ok_or_else(|| {
+            let is_parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+            if is_parquet {
+                return Failure::Usage(format!("{name}: only CSV and NDJSON can be imported: convert the file"));
+            }
             Failure::Usage(format!(
                 "{name}: cannot derive the format from the file's name: pass --format csv or --format ndjson"
             ))

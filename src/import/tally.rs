@@ -87,10 +87,14 @@ impl Tally {
         self.doubtful.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Fails if most of the sent rows have expired or probably have another unit, because then the file is probably a
-    /// wrong one.
+    /// Fails if all rows are bad, or if most of the sent rows have expired or probably have another unit, because then
+    /// the file is probably a wrong one.
     pub fn check(&self) -> Result<(), Failure> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (rows, bad) = (count(&self.rows), count(&self.bad));
+        if rows > 0 && bad == rows {
+            return Err(Failure::failed(format!("all {rows} rows are bad: the file of bad rows has the reasons")));
+        }
         let (stored, expired, doubtful) = (count(&self.stored), count(&self.already_expired), count(&self.doubtful));
         let sent = stored + expired;
         let accept = "pass --yes to accept this";

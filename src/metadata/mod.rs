@@ -245,6 +245,21 @@ pub enum Action {
 }
 
 impl Action {
+    pub const ALL: [Self; 12] = [
+        Self::CreateFeature,
+        Self::UpdateFeature,
+        Self::DeleteFeature,
+        Self::CreateVersion,
+        Self::UpdateVersion,
+        Self::DeleteVersion,
+        Self::CreateEntityType,
+        Self::UpdateEntityType,
+        Self::DeleteEntityType,
+        Self::CreateIndex,
+        Self::UpdateIndex,
+        Self::DeleteIndex,
+    ];
+
     /// The name of a change by its object. A change of bags concerns their entity type, and a version of bags is an
     /// index.
     fn of(self, id: &FeatureId) -> Self {

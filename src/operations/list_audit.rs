@@ -6,6 +6,7 @@ use liststore_contract::operations::list_audit::{AuditPage, Audited, QUERY, ROW}
 use liststore_contract::row::Row;
 use serde_json::json;
 
+use super::OPERATIONS;
 use crate::access::Refusal;
 use crate::api::call::{Call, HandlerResult};
 use crate::api::operation::Operation;
@@ -14,10 +15,13 @@ use crate::api::query::{moment, page_size};
 use crate::api::reply;
 use crate::domain::page::AuditWalk;
 use crate::domain::{Limit, Revision, Timestamp};
+use crate::metadata;
+use crate::metadata::keys::erasures::ErasureAction;
+use crate::metadata::keys::server_changes::ServerAction;
 use crate::metadata::keys::{self, AuditEntry, AuditFilter};
 use crate::service::{AROUND_BYTES, Caller, Changes, Listed, Service, ServiceError, end_early, json_bytes, within};
 use crate::wire::Action;
-use crate::wire::parameters::{SINCE, UNTIL};
+use crate::wire::parameters::{AUDIT_ACTION, SINCE, UNTIL};
 
 /// The action of refusals.
 const REFUSE: &str = "refuse";
@@ -43,6 +47,14 @@ impl Operation for ListAudit<'_> {
             since: moment(&SINCE, since.as_deref())?,
             until: moment(&UNTIL, until.as_deref())?,
         };
+        if filter.action.as_deref().is_some_and(|action| !is_action(action)) {
+            let detail = "no change has this action: use the name of an operation that changes something, such as \
+                          create_key, or purge, restore_backup or refuse";
+            return Err(Problem::argument(AUDIT_ACTION.name, detail));
+        }
+        if filter.since.zip(filter.until).is_some_and(|(since, until)| since > until) {
+            return Err(Problem::argument(SINCE.name, "since must not be after until"));
+        }
         Ok(ListAudit { filter, page_size: page_size(size.as_deref())?, page_token })
     }
 
@@ -76,6 +88,14 @@ impl Operation for ListAudit<'_> {
         let changes = entries.into_iter().map(shown).collect();
         call.json(&AuditPage { changes, next_page_token: reply::text(next_page_token) })
     }
+}
+
+/// Whether entries can have this action. Actions are names of operations, apart from a few that are none.
+fn is_action(name: &str) -> bool {
+    let others = [REFUSE, ErasureAction::Purge.as_str(), ServerAction::RESTORE_BACKUP.as_str()];
+    others.contains(&name)
+        || metadata::Action::ALL.iter().any(|action| action.as_str() == name)
+        || OPERATIONS.iter().any(|of| of.row.effect.writes() && of.row.name == name)
 }
 
 /// An entry of the audit trail.

@@ -89,10 +89,12 @@ fn leap_second() -> Refused {
 
 /// Whether a date begins with one or two digits and a separator, so that its first number is not a year.
 fn is_slashed(text: &str) -> bool {
+    const SEPARATORS: [char; 3] = ['/', '-', '.'];
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let first = digits(text);
-    let rest = &text[first..];
-    (1..=2).contains(&first) && rest.starts_with(['/', '-', '.']) && (1..=2).contains(&digits(&rest[1..]))
+    let Some(rest) = text[first..].strip_prefix(SEPARATORS) else { return false };
+    let second = digits(rest);
+    [first, second].iter().all(|digits| (1..=2).contains(digits)) && rest[second..].starts_with(SEPARATORS)
 }
 
 /// The bytes that are not read yet.

@@ -38,8 +38,8 @@ pub fn read(text: &str, now: Timestamp) -> Option<Result<Timestamp, String>> {
         Err(_) => {
             let sign = &offset[..1];
             return Some(Err(format!(
-                "{text}: write a duration with units after the sign, such as {sign}7d, {sign}1h or {sign}1w2d (units: \
-                 y, w, d, h, m, s)"
+                "{text}: write a duration from 1 s to 20 years with units, such as {sign}7d, {sign}1h or {sign}1w2d \
+                 (units: y, w, d, h, m, s)"
             )));
         }
     };

@@ -43,6 +43,13 @@ async fn the_audit_trail_names_caller_change_and_principal() {
     assert_eq!(read("?by=key:ui").await.0, ["update_feature user.seen"]);
     assert_eq!(read("?target=key:ui").await.0, ["create_key key:ui"]);
     assert_eq!(read("?action=create_feature").await.0, ["create_feature user.seen"]);
+    for action in ["update_index", "revoke_key", "resize_pool", "purge", "restore_backup", "erase_entity"] {
+        assert!(read(&format!("?action={action}")).await.0.is_empty(), "{action}");
+    }
+    for (query, field) in [("action=create", "action"), ("action=get_items", "action"), ("since=2&until=1", "since")] {
+        let answer = with_key(&api, &admin, Method::GET, &format!("/v1/audit?{query}"), &Value::Null).await;
+        answer.refused("invalid_argument", field);
+    }
     let at = whole["changes"][2]["at"].as_str().unwrap();
     assert_eq!(read(&format!("?until={at}")).await.0.len(), 2);
     assert_eq!(read(&format!("?since={at}")).await.0.len(), 3);

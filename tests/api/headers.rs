@@ -53,6 +53,7 @@ async fn a_timeout_must_be_whole_milliseconds_from_1() {
             (Method::GET, "/v1/features"),
             (Method::DELETE, "/v1/features/user/seen"),
         ] {
+            let body = if method == Method::POST { body.as_str() } else { "" };
             let answer = api.send(method, path, &headers, body.as_bytes()).await;
             answer.refused("invalid_argument", "Liststore-Timeout-Ms");
         }

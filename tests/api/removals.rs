@@ -1,5 +1,6 @@
 //! Remove List Items, and Remove All List Items.
 
+use reqwest::Method;
 use serde_json::json;
 
 use super::client::{ago, api, items};
@@ -28,7 +29,7 @@ async fn the_value_is_read_by_the_type_of_the_feature() {
     let list = items("seen", "u");
     api.add(&list, &[(ago(1), json!({"a": 1, "b": null}))]).await;
     let other_spelling = br#"{"value": {"b":null, "a":1.0}}"#;
-    let removed = api.send(reqwest::Method::POST, &format!("{list}:remove"), &[], other_spelling).await;
+    let removed = api.send(Method::POST, &format!("{list}:remove"), &[], other_spelling).await;
     assert_eq!(removed.expect(200), json!({"removed": 1}));
 
     let remove = format!("{}:remove", items("counted", "u"));
@@ -40,6 +41,32 @@ async fn the_value_is_read_by_the_type_of_the_feature() {
     api.post(&remove, json!({"value": 1, "values": 2})).await.refused("invalid_argument", "values");
     api.post(&remove, json!([1])).await.refused("invalid_argument", "");
     api.post(&format!("{remove}?limit=1"), json!({"value": 1})).await.refused("invalid_argument", "limit");
+}
+
+#[tokio::test]
+async fn a_removal_that_names_more_than_its_path_is_refused() {
+    let api = api().await;
+    api.feature("seen", "string", "30d").await;
+    let list = items("seen", "u");
+    api.add(&list, &[(ago(1), "a".into())]).await;
+    for body in [&br#"{"value": "a"}"#[..], b"[]", b"a", b"null"] {
+        api.send(Method::DELETE, &list, &[], body).await.refused("invalid_argument", "body");
+    }
+    for condition in ["If-Match", "If-None-Match"] {
+        let add = json!({"items": [{"timestamp": ago(1), "value": "b"}]}).to_string();
+        for (method, body) in [(Method::DELETE, &b""[..]), (Method::POST, add.as_bytes())] {
+            api.send(method, &list, &[(condition, "*")], body).await.refused("invalid_argument", condition);
+        }
+    }
+    let feature = "/v1/features/user/seen";
+    api.send(Method::DELETE, feature, &[], b"{\"version\": \"v1\"}").await.refused("invalid_argument", "body");
+    api.send(Method::DELETE, feature, &[("If-None-Match", "\"1\"")], b"")
+        .await
+        .refused("invalid_argument", "If-None-Match");
+    assert_eq!(api.values(&list).await, ["a"]);
+    // Some clients send an empty object with every request.
+    api.send(Method::DELETE, &list, &[("content-type", "application/json")], b" {} ").await.expect(204);
+    assert!(api.values(&list).await.is_empty());
 }
 
 #[tokio::test]

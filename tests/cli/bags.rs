@@ -154,8 +154,14 @@ fn bags_are_exported_imported_and_copied() {
     let marked =
         server.write("marked.ndjson", "\u{feff}{\"entity_id\": \"u-1\", \"properties\": {\"n\":1.0,\"s\":\"é\"}}");
     assert_eq!(server.ok(&["entity", "import", "user", &marked]), "1 bag\n");
-    let bad = server.write("bad.ndjson", "{\"entity_id\": \"a\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
-    assert!(server.run(&["entity", "import", "user", &bad]).failed(1).contains("bad.ndjson, line 2"));
+    let empty = server.run(&["entity", "put", "user", "u-1", " "]).failed(2);
+    assert!(empty.contains("the document is empty"), "{empty}");
+    // The bags before a bad line are stored.
+    let bad = server.write("bad.ndjson", "{\"entity_id\": \"before\", \"properties\": {}}\n{\"entity_id\": \"\"}\n");
+    let reported = server.run(&["entity", "import", "user", &bad]).failed(1);
+    assert!(reported.contains("bad.ndjson, line 2") && reported.contains("(imported 1 bag:"), "{reported}");
+    server.ok(&["entity", "get", "user", "before"]);
+    server.ok(&["entity", "delete", "user", "before"]);
     // The copy creates missing definitions with the same properties.
     server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--order-by", "/n", "--wait"]);
     server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);

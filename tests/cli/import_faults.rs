@@ -129,7 +129,8 @@ fn refusals_of_the_server_name_the_row() {
     }
     assert_eq!((server.items("f", "u").len(), server.items("f", "u2").len()), (147, 150));
     let again = import(&server, "f", &["bad.ndjson"], &["--value-column", "v", "--bad-rows", "worse.ndjson"]);
-    assert_eq!(counts(&again.ok()), "3 rows: 0 items added, 0 already there, 0 already expired, 3 bad");
+    assert!(again.err.contains("all 3 rows are bad") && again.status == 1, "{again:?}");
+    assert_eq!(counts(&again.out), "3 rows: 0 items added, 0 already there, 0 already expired, 3 bad");
     let worse = std::fs::read_to_string(server.dir.path().join("worse.ndjson")).unwrap();
     assert!(worse.lines().all(|line| line.matches("import_line").count() == 1), "{worse}");
 }
@@ -140,11 +141,13 @@ fn an_impossible_import_is_reported_before_anything_is_sent() {
     server.feature("f", "string");
     let good = server.write("good.csv", "user,at,v\nu,1,a\n");
     let nameless = server.write("nameless", "user,at,v\n");
+    let parquet = server.write("rows.parquet", "PAR1");
     let column = ["--value-column", "v"];
     for (files, more, status, expected) in [
         (&[good.as_str(), "missing.csv"][..], &column[..], 1, "missing.csv: No such file"),
         (&["."], &["--value-column", "v", "--format", "csv"], 1, "is a directory"),
         (&[&nameless], &column, 2, "--format"),
+        (&[&parquet], &column, 2, "only CSV and NDJSON can be imported"),
         (&["-"], &column, 2, "--format"),
         (&["-", "-"], &["--value-column", "v", "--format", "csv"], 2, "only once"),
         (&[&good], &["--value-column", "w"], 1, "good.csv: has no column \"w\"; its columns are user, at, v"),

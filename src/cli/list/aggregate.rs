@@ -26,7 +26,8 @@ Examples:
     --count --where /country=NO --group-by /category
   liststore list aggregate user score u-1 --window -7d..now --mean --stddev
 
-A POINTER is a JSON Pointer. Without it, the whole value counts.
+A POINTER is a JSON Pointer. Without it, the whole value counts. A VALUE that is
+JSON counts as JSON, so quote text that looks like it: --where '/zip=\"12345\"'
 A window that may lack items has the reason in parentheses. A skipped item
 lacks the property of at least one aggregate, or has another type there.")]
 pub(super) struct Arguments {

@@ -250,7 +250,11 @@ impl Shown {
             self.items += 1;
             match self.format {
                 Format::Json => self.output.text(if first { "{\"items\":[" } else { "," })?,
-                Format::Table if first => self.output.line(&format!("{:30}  VALUE", "TIMESTAMP"))?,
+                Format::Table if first => {
+                    let item: Item = read(raw.get().as_bytes())?;
+                    let key = if item.key.is_some() { format!("{:KEY_WIDTH$}  ", "KEY") } else { String::new() };
+                    self.output.line(&format!("{:30}  {key}VALUE", "TIMESTAMP"))?;
+                }
                 Format::Table | Format::Ndjson => {}
             }
             match self.format {
@@ -286,9 +290,12 @@ impl Shown {
     }
 }
 
+/// Longer keys move their value to the right.
+const KEY_WIDTH: usize = 12;
+
 /// An item as a line of a table: its key, if it has one, precedes its value.
 fn row(item: &Item) -> String {
-    let key = item.key.as_deref().map(|key| format!("{}  ", printable(key))).unwrap_or_default();
+    let key = item.key.as_deref().map(|key| format!("{:KEY_WIDTH$}  ", printable(key))).unwrap_or_default();
     format!("{:30}  {key}{}", printable(&item.timestamp), printable(item.value.get()))
 }
 

@@ -126,23 +126,8 @@ pub(super) fn history_entry(row: HistoryRow) -> Result<HistoryEntry, MetadataErr
     })
 }
 
-const ACTIONS: [Action; 12] = [
-    Action::CreateFeature,
-    Action::UpdateFeature,
-    Action::DeleteFeature,
-    Action::CreateVersion,
-    Action::UpdateVersion,
-    Action::DeleteVersion,
-    Action::CreateEntityType,
-    Action::UpdateEntityType,
-    Action::DeleteEntityType,
-    Action::CreateIndex,
-    Action::UpdateIndex,
-    Action::DeleteIndex,
-];
-
 fn action_named(text: &str) -> Option<Action> {
-    ACTIONS.into_iter().find(|action| action.as_str() == text)
+    Action::ALL.into_iter().find(|action| action.as_str() == text)
 }
 
 /// The document of a feature, as text.

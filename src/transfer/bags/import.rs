@@ -40,37 +40,70 @@ pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
     let (mut imported, mut progress) = (0, Progress::start());
     for file in files {
         let name = file.display().to_string();
-        let failed = |line: u64, why: &dyn std::fmt::Display| Failure::failed(format!("{name}, line {line}: {why}"));
         let opened = import::open(&file).map_err(|error| Failure::failed(format!("cannot read {name}: {error}")))?;
         let mut input = BufReader::new(opened);
         let (mut number, mut bags, mut text) = (0, Vec::new(), Vec::new());
         loop {
-            text.clear();
             number += 1;
-            let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
-            let is_last = read.map_err(|error| failed(number, &error))? == 0;
-            if text.len() as u64 == LINE_BYTES_MAX {
-                return Err(failed(number, &"the line is longer than a bag may be"));
-            }
-            if !text.trim_ascii().is_empty() {
-                let Line { entity_id, properties } =
-                    serde_json::from_slice(&text).map_err(|error| failed(number, &error))?;
-                let entity_id = EntityId::new(&entity_id).map_err(|invalid| failed(number, &invalid))?;
-                bags.push(MovedBag { entity_id, properties });
-            }
-            if bags.len() == PART_LINES || is_last {
+            let read = read_line(&mut input, &mut text);
+            let is_end = matches!(read, Ok(Next::End) | Err(_));
+            let why = match read {
+                Ok(Next::Bag(bag)) => {
+                    bags.push(bag);
+                    None
+                }
+                Ok(Next::Blank | Next::End) => None,
+                Err(why) => Some(why),
+            };
+            // The bags before a bad line are written, too.
+            if bags.len() == PART_LINES || is_end {
                 let count = bags.len() as u64;
-                write(&client, &entity_type, one_each(std::mem::take(&mut bags))).await?;
+                let written = write(&client, &entity_type, one_each(std::mem::take(&mut bags))).await;
+                written.map_err(|failure| {
+                    let done = bags_of(imported);
+                    Failure::failed(format!("{failure} (imported {done}, and perhaps some of the next {count})"))
+                })?;
                 imported += count;
                 progress.add(entity_type.as_str(), count);
             }
-            if is_last {
+            if let Some(why) = why {
+                let (done, hint) = (bags_of(imported), "correct the line, and import the file again");
+                return Err(Failure::failed(format!("{name}, line {number}: {why} (imported {done}: {hint})")));
+            }
+            if is_end {
                 break;
             }
         }
     }
     progress.finish();
     Ok(imported)
+}
+
+fn bags_of(count: u64) -> String {
+    if count == 1 { "1 bag".to_owned() } else { format!("{count} bags") }
+}
+
+/// A line that was read.
+enum Next {
+    Bag(MovedBag),
+    Blank,
+    End,
+}
+
+fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> Result<Next, String> {
+    text.clear();
+    if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', text).map_err(|error| error.to_string())? == 0 {
+        return Ok(Next::End);
+    }
+    if text.len() as u64 == LINE_BYTES_MAX {
+        return Err("the line is longer than a bag may be".to_owned());
+    }
+    if text.trim_ascii().is_empty() {
+        return Ok(Next::Blank);
+    }
+    let Line { entity_id, properties } = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let entity_id = EntityId::new(&entity_id).map_err(|invalid| invalid.to_string())?;
+    Ok(Next::Bag(MovedBag { entity_id, properties }))
 }
 
 /// The last bag of each entity: the bags of one part are written at once, in no order.

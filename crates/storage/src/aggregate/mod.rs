@@ -361,15 +361,17 @@ impl Aggregator {
             let Some(rendered) = rendered.take() else { continue };
             let Rendered { results, groups, skipped, .. } = rendered?;
             let reason = if *min < self.visible_from { Some(Reason::Ttl) } else { *reason };
-            let length = match asked {
-                AggregateWindow::Last(length) => Some(length.as_str().to_owned()),
-                AggregateWindow::Between(_) => None,
+            let (length, max) = match asked {
+                AggregateWindow::Last(length) => (Some(length.as_str().to_owned()), *max),
+                // One that begins after `as_of` is shown as it was asked for.
+                AggregateWindow::Between(bounds) if max < min => (None, bounds.max_timestamp.as_nanos()),
+                AggregateWindow::Between(_) => (None, *max),
             };
             let text = |nanos: u64| Timestamp::saturating_from_nanos(u128::from(nanos)).to_string();
             windows.push(WindowAggregates {
                 window: length,
                 min_timestamp: text(*min),
-                max_timestamp: text(*max),
+                max_timestamp: text(max),
                 complete: reason.is_none(),
                 reason: reason.map(|reason| reason.as_str().to_owned()),
                 results,

@@ -89,14 +89,17 @@ fn a_duration_has_its_end_and_not_its_beginning() {
 
 #[test]
 fn no_item_after_as_of_counts_in_any_window() {
-    let mut body = count_in(&json!(["10s", {"min_timestamp": at(9), "max_timestamp": at(0)}]));
+    let after = json!({"min_timestamp": at(4), "max_timestamp": at(1)});
+    let mut body = count_in(&json!(["10s", {"min_timestamp": at(9), "max_timestamp": at(0)}, after]));
     body["as_of"] = at(5);
     let items = [(0, "1"), (4, "2"), (5, "3"), (9, "4"), (14, "5"), (15, "6")];
     let aggregated = Case::of(ValueType::Int64).aggregated(&body, &items);
     let counts: Vec<_> =
         aggregated.windows.iter().map(|window| window.results.as_ref().unwrap()["n"].clone()).collect();
-    assert_eq!((counts, Value::from(aggregated.as_of)), (vec![json!(3), json!(2)], at(5)));
+    assert_eq!((counts, Value::from(aggregated.as_of)), (vec![json!(3), json!(2), json!(0)], at(5)));
     assert_eq!(Value::from(aggregated.windows[1].max_timestamp.clone()), at(5));
+    let after = &aggregated.windows[2];
+    assert_eq!([&after.min_timestamp, &after.max_timestamp].map(|text| Value::from(text.clone())), [at(4), at(1)]);
 }
 
 #[test]

@@ -83,7 +83,7 @@ function relativeTime(text, now) {
   }
   const secs = durationSecs(offset.slice(1));
   if (!isDuration(secs)) {
-    return { error: `${text}: write a duration with units after the sign, such as ${sign}7d, ${sign}1h or ${sign}1w2d (units: y, w, d, h, m, s)` };
+    return { error: `${text}: write a duration from 1 s to 20 years with units, such as ${sign}7d, ${sign}1h or ${sign}1w2d (units: y, w, d, h, m, s)` };
   }
   return { ns: between(now + BigInt(secs) * (sign === "-" ? -SECOND_NS : SECOND_NS)) };
 }
@@ -120,7 +120,7 @@ function calendarTime(text) {
   if (!text) return { error: "the timestamp is empty" };
   if (MISSING.includes(text.toLowerCase())) return { error: `the timestamp is missing (${text})` };
   if (/^[A-Za-z]/.test(text)) return namedTime(text);
-  if (/^\d{1,2}[/.-]\d/.test(text)) return { error: "day and month may be swapped: write the year first, such as 2026-11-20" };
+  if (/^\d{1,2}[/.-]\d{1,2}[/.-]/.test(text)) return { error: "day and month may be swapped: write the year first, such as 2026-11-20" };
   if (/^\d{5,}\D/.test(text) && !/^\d{8}[Tt ]/.test(text)) return { error: "the year must be from 1970 to 2286" };
   const found = /^(\d{4})([-/]?)(\d\d)\2(\d\d)(?:[Tt ](\d\d)(:?)(\d\d)(?:\6(\d\d)(?:[.,](\d+))?)?)?(.*)$/s.exec(text);
   if (!found) return { error: UNKNOWN };
