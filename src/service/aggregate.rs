@@ -98,7 +98,9 @@ impl Service {
     }
 
     fn rendered(&self, aggregated: &Aggregated) -> Result<Vec<u8>, ServiceError> {
-        let text = serde_json::to_vec(aggregated)
+        // Nearly all answers fit.
+        let mut text = Vec::with_capacity(1 << 10);
+        serde_json::to_writer(&mut text, aggregated)
             .map_err(|error| ServiceError::Damaged(format!("cannot render aggregates: {error}")))?;
         if text.len() > self.options.page_bytes_max {
             return Err(refused(None, AggregateFailure::TooLarge));

@@ -209,7 +209,7 @@ fn out_of_range() -> Invalid {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(Rfc3339Writer::default().text(*self)))
+        f.write_str(std::str::from_utf8(Rfc3339Writer::default().text(*self)).unwrap_or_default())
     }
 }
 

@@ -43,6 +43,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use liststore_contract::domain::{Identity, MaxItems, Timestamp};
@@ -118,20 +119,6 @@ struct Chain {
     tally: Tally,
 }
 
-impl Chain {
-    /// Whether one of its windows may have an item of this moment. Items come newest first.
-    #[inline]
-    fn wants(&self, timestamp: u64) -> bool {
-        timestamp <= self.max && self.closed < self.windows.len()
-    }
-}
-
-/// The tallies of windows that may have an item of this moment.
-#[inline]
-fn tallies(chains: &mut [Chain], timestamp: u64) -> impl Iterator<Item = &mut Tally> {
-    chains.iter_mut().filter(move |chain| chain.wants(timestamp)).map(|chain| &mut chain.tally)
-}
-
 /// Aggregates the items of a list that it is offered, newest first.
 pub struct Aggregator {
     plan: Arc<Aggregation>,
@@ -147,7 +134,11 @@ pub struct Aggregator {
     /// The end of the last window, or any time if items are counted from the newest on.
     ceiling: u64,
     windows: Vec<Window>,
+    /// Those with windows that lack their results, the one that ends last first.
     chains: Vec<Chain>,
+    /// How many of them may have the present item. Items come newest first, so that this number grows, apart from chains
+    /// that are closed.
+    begun: usize,
     /// The latest beginning of a window without results: an item before it closes that window. If there is none, any
     /// item is before it.
     next_begin: u64,
@@ -168,19 +159,21 @@ impl Aggregator {
         let windows: Vec<_> = bounds.map(|(min, max)| Window { min, max, reason: None, rendered: None }).collect();
         let mut memory = Memory::new(plan.bytes_max);
         let mut chains = Vec::<Chain>::new();
+        let has_one = windows.iter().all(|window| window.max == windows[0].max);
         for (place, window) in windows.iter().enumerate() {
             match chains.iter_mut().find(|chain| chain.max == window.max) {
                 Some(chain) => chain.windows.push(place),
                 None => {
-                    let tally = Tally::new(plan, &mut memory);
+                    let tally = Tally::new(plan, has_one, &mut memory);
                     chains.push(Chain { max: window.max, windows: vec![place], closed: 0, tally });
                 }
             }
         }
         for chain in &mut chains {
-            chain.windows.sort_by_key(|place| std::cmp::Reverse(windows[*place].min));
+            chain.windows.sort_by_key(|place| Reverse(windows[*place].min));
         }
-        let newest = windows.iter().map(|window| window.max).max().unwrap_or(0);
+        chains.sort_by_key(|chain| Reverse(chain.max));
+        let newest = chains.first().map_or(0, |chain| chain.max);
         let visible_from = op.ttl.visible_from(op.now).as_nanos();
         let hasher = Hasher::random();
         let mut aggregator = Self {
@@ -194,6 +187,7 @@ impl Aggregator {
             ceiling: if op.max_items.is_some() { Timestamp::MAX.as_nanos() } else { newest },
             windows,
             chains,
+            begun: 0,
             next_begin: u64::MAX,
             values: plan.sources.iter().map(|_| Values::new(hasher)).collect(),
             found: vec![Span::NONE; plan.sources.len()],
@@ -236,7 +230,7 @@ impl Aggregator {
     fn visit(&mut self, timestamp: u64, stored: &[u8]) -> Next {
         if timestamp < self.next_begin {
             self.close(Some(timestamp));
-            if self.failure.is_some() || self.is_over() {
+            if self.failure.is_some() || self.chains.is_empty() {
                 return Next::Done;
             }
         }
@@ -254,10 +248,6 @@ impl Aggregator {
             return Next::Done;
         }
         Next::Wanted
-    }
-
-    fn is_over(&self) -> bool {
-        self.chains.iter().all(|chain| chain.closed == chain.windows.len())
     }
 
     fn latest_begin(&self) -> u64 {
@@ -291,7 +281,10 @@ impl Aggregator {
                 chain.closed += 1;
             }
         }
-        self.next_begin = self.latest_begin();
+        let is_open = |chain: &Chain| chain.closed < chain.windows.len();
+        let begun = self.chains[..self.begun].iter().filter(|chain| is_open(chain)).count();
+        self.chains.retain(is_open);
+        (self.begun, self.next_begin) = (begun, self.latest_begin());
     }
 
     /// Notes why the windows that are not closed yet do not have all their items.
@@ -304,9 +297,12 @@ impl Aggregator {
     }
 
     fn take(&mut self, timestamp: u64, stored: &[u8]) -> Result<(), AggregateFailure> {
-        let Self { plan, identity, chains, values, found, memory, items_read, .. } = self;
-        let plan = &**plan;
-        if !chains.iter().any(|chain| chain.wants(timestamp)) {
+        while self.chains.get(self.begun).is_some_and(|chain| timestamp <= chain.max) {
+            self.begun += 1;
+        }
+        let Self { plan, identity, chains, begun, values, found, memory, items_read, .. } = self;
+        let (plan, chains) = (&**plan, &mut chains[..*begun]);
+        if chains.is_empty() {
             return Ok(());
         }
         let value = identity.value(stored);
@@ -324,7 +320,7 @@ impl Aggregator {
         }
         if let Some(by) = plan.group_by {
             let group = bytes_of(by.source).map(|value| values[by.source].number_of(value, memory));
-            for tally in tallies(chains, timestamp) {
+            for Chain { tally, .. } in &mut *chains {
                 match group {
                     Some(group) => tally.enter_group(plan, group, memory),
                     None => tally.skip(),
@@ -334,7 +330,7 @@ impl Aggregator {
                 return Ok(());
             }
         }
-        tallies(chains, timestamp).for_each(Tally::count);
+        chains.iter_mut().for_each(|chain| chain.tally.count());
         let mut is_skipped = false;
         for (place, source) in plan.sources.iter().enumerate().filter(|(_, source)| !source.states.is_empty()) {
             let Some(bytes) = bytes_of(place) else {
@@ -343,14 +339,15 @@ impl Aggregator {
             };
             let number = if source.needs_number { plan.form.number(bytes) } else { None };
             is_skipped |= source.needs_number && number.is_none();
+            let known = values[place].count();
             let identity = if source.needs_identity { values[place].number_of(bytes, memory) } else { 0 };
-            let field = Field { bytes, number, identity };
-            for tally in tallies(chains, timestamp) {
+            let field = Field { bytes, number, identity, is_first: known < values[place].count() };
+            for Chain { tally, .. } in &mut *chains {
                 tally.add(plan, place, &field, *items_read, memory);
             }
         }
         if is_skipped {
-            tallies(chains, timestamp).for_each(Tally::skip);
+            chains.iter_mut().for_each(|chain| chain.tally.skip());
         }
         if memory.is_exceeded() { Err(AggregateFailure::TooLarge) } else { Ok(()) }
     }

@@ -43,6 +43,8 @@ pub(super) struct Source {
     pub needs_number: bool,
     /// Whether its values are distinguished.
     pub needs_identity: bool,
+    /// Whether it matters how often each value comes.
+    pub needs_times: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -130,7 +132,13 @@ impl Aggregation {
         let known = self.sources.iter().position(|source| source.property.as_ref() == property);
         Ok(known.unwrap_or_else(|| {
             let property = property.cloned();
-            self.sources.push(Source { property, states: 0..0, needs_number: false, needs_identity: false });
+            self.sources.push(Source {
+                property,
+                states: 0..0,
+                needs_number: false,
+                needs_identity: false,
+                needs_times: false,
+            });
             self.sources.len() - 1
         }))
     }
@@ -150,6 +158,7 @@ impl Aggregation {
         let needs = &mut self.sources[source];
         needs.needs_number |= function.needs_numbers();
         needs.needs_identity |= matches!(function, AggregateFunction::CountDistinct | AggregateFunction::Top);
+        needs.needs_times |= *function == AggregateFunction::Top;
         let k = k.unwrap_or(Aggregate::K_DEFAULT);
         Ok(Wanted { name: name.clone(), function: *function, source, state: None, k })
     }

@@ -23,35 +23,41 @@ impl Ranked {
 }
 
 /// Which groups are shown.
-pub struct Shown {
-    /// The place of each group among the results. The remaining groups share the last place.
-    pub ranks: Vec<usize>,
-    pub is_cut: bool,
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'g> {
+    /// By rank.
+    pub alone: &'g [usize],
+    /// All others. If there are any, they have the last rank.
+    pub together: &'g [usize],
 }
 
-impl Shown {
+impl Shown<'_> {
     /// How many results there are.
-    pub fn count(&self) -> usize {
-        self.ranks.iter().max().map_or(0, |last| last + 1)
+    pub fn count(self) -> usize {
+        self.alone.len() + usize::from(self.is_cut())
+    }
+
+    pub fn is_cut(self) -> bool {
+        !self.together.is_empty()
     }
 
     /// How often each value comes in each result, where that is needed: for `top`, and to count the values of several
     /// groups together.
-    pub fn values_of(&self, is_top: bool, all: &Times, mixed: Mixed) -> Vec<Vec<(u32, u64)>> {
-        let ranks = self.count();
-        let mut values_of = vec![Vec::new(); ranks];
+    pub fn values_of(self, is_top: bool, all: &Times, mixed: Mixed) -> Vec<Vec<(u32, u64)>> {
+        let last = self.alone.len();
+        let mut ranks = vec![last; last + self.together.len()];
+        (0..).zip(self.alone).for_each(|(rank, group)| ranks[*group] = rank);
+        let mut values_of = vec![Vec::new(); self.count()];
         let mut together: HashMap<u32, u64, Mixed> = HashMap::with_hasher(mixed);
         all.each(|group, identity, times| {
-            let rank = self.ranks[group];
-            if self.is_cut && rank + 1 == ranks {
+            let rank = ranks[group];
+            if rank == last {
                 *together.entry(identity).or_insert(0) += times;
             } else if is_top {
                 values_of[rank].push((identity, times));
             }
         });
-        if self.is_cut
-            && let Some(others) = values_of.last_mut()
-        {
+        if let Some(others) = values_of.get_mut(last) {
             *others = together.into_iter().collect();
         }
         values_of

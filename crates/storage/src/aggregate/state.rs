@@ -16,6 +16,8 @@ pub struct Field<'v> {
     pub number: Option<Number>,
     /// The number of its value, if the source needs it.
     pub identity: u32,
+    /// Whether the value is the first with this number.
+    pub is_first: bool,
 }
 
 /// The state of one aggregate of a group.
@@ -127,7 +129,7 @@ impl State {
     }
 
     /// The result of any function but `top`, whose values are ranked for the whole source.
-    pub fn value(self, form: Form) -> Result<Value, NoValue> {
+    pub fn value(&self, form: Form) -> Result<Value, NoValue> {
         let double = |double: Option<f64>| match double {
             Some(double) if double.is_finite() => Ok(double.into()),
             Some(_) => Err(NoValue::OutOfRange),
@@ -135,7 +137,7 @@ impl State {
         };
         Ok(match self {
             Self::Top => Value::Null,
-            Self::Count(count) | Self::Distinct(count) => count.into(),
+            Self::Count(count) | Self::Distinct(count) => (*count).into(),
             Self::Sum(sum) => match sum.total() {
                 Total::Int(int) => match i64::try_from(int) {
                     Ok(int) => form.int(int),

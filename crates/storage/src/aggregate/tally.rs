@@ -1,5 +1,6 @@
 //! The aggregates of the encountered items. They are the result of a window once they include all its items.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -48,10 +49,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn new(plan: &Aggregation, memory: &mut Memory) -> Self {
+    /// `is_alone` states that every item of the aggregation is taken by this tally, if by any.
+    pub fn new(plan: &Aggregation, is_alone: bool, memory: &mut Memory) -> Self {
         let mixed = Mixed::random();
         let times = |source: &Source| {
-            source.needs_identity.then(|| match plan.group_by {
+            // Otherwise the first item with a value shows that it is new.
+            let is_needed = source.needs_times || plan.group_by.is_some() || !is_alone;
+            (source.needs_identity && is_needed).then(|| match plan.group_by {
                 None => Times::Together(Vec::new()),
                 Some(_) => Times::InGroups(HashMap::with_hasher(mixed)),
             })
@@ -111,8 +115,10 @@ impl Tally {
     /// Takes the value of a source in an item. `place` counts the items before it.
     #[inline]
     pub fn add(&mut self, plan: &Aggregation, source: usize, field: &Field<'_>, place: u64, memory: &mut Memory) {
-        let times = self.times[source].as_mut();
-        let is_new = times.is_some_and(|times| times.add(self.group, field.identity, memory));
+        let is_new = match &mut self.times[source] {
+            Some(times) => times.add(self.group, field.identity, memory),
+            None => field.is_first,
+        };
         let Range { start, end } = plan.sources[source].states;
         let before = self.group * plan.states.len();
         for state in &mut self.states[before + start..before + end] {
@@ -130,8 +136,7 @@ impl Tally {
     ) -> Result<Rendered, AggregateFailure> {
         let mut room = Room::new(bytes_max, deadline);
         let Some(by) = plan.group_by else {
-            let shown = Shown { ranks: vec![0], is_cut: false };
-            let results = self.results(plan, values, &shown, &mut room)?.pop();
+            let results = self.results(plan, values, Shown { alone: &[0], together: &[] }, &mut room)?.pop();
             return Ok(Rendered { results, groups: None, skipped: self.skipped, bytes: room.taken() });
         };
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
@@ -142,19 +147,17 @@ impl Tally {
             order.select_nth_unstable_by(shown_count, rank);
         }
         order[..shown_count].sort_unstable_by(rank);
-        let mut ranks = vec![shown_count; self.groups.len()];
-        (0..).zip(&order[..shown_count]).for_each(|(rank, group)| ranks[*group] = rank);
-        let is_cut = shown_count < order.len();
-        let results = self.results(plan, values, &Shown { ranks, is_cut }, &mut room)?;
+        let (alone, together) = order.split_at(shown_count);
+        let results = self.results(plan, values, Shown { alone, together }, &mut room)?;
         let mut groups = Vec::with_capacity(results.len());
         for (rank, results) in results.into_iter().enumerate() {
-            let (value, count) = if rank < shown_count {
-                let Group { value, count } = self.groups[order[rank]];
+            let (value, count) = if let Some(group) = alone.get(rank) {
+                let Group { value, count } = self.groups[*group];
                 let value = plan.form.to_json(by_values.get(value)).ok_or(AggregateFailure::Damaged)?;
                 room.take(&value).map_err(|_| AggregateFailure::TooLarge)?;
                 (Some(value), count)
             } else {
-                (None, order[shown_count..].iter().map(|group| self.groups[*group].count).sum())
+                (None, together.iter().map(|group| self.groups[*group].count).sum())
             };
             groups.push(GroupAggregates { other: value.is_none(), value, count, results });
         }
@@ -173,57 +176,62 @@ impl Tally {
         &self,
         plan: &Aggregation,
         values: &[Values],
-        shown: &Shown,
+        shown: Shown<'_>,
         room: &mut Room,
     ) -> Result<Vec<AggregateResults>, AggregateFailure> {
-        let ranks = shown.count();
-        let mut results = vec![AggregateResults::new(); ranks];
+        let mut results = vec![AggregateResults::new(); shown.count()];
         let mut ranked_by_source: Vec<Option<Ranked>> = plan.sources.iter().map(|_| None).collect();
         for (index, wanted) in plan.aggregates.iter().enumerate() {
             room.check_time()?;
-            let mut states = vec![None::<State>; ranks];
-            for (group, rank) in shown.ranks.iter().enumerate() {
-                let state = match wanted.state {
-                    Some(place) => self.states[group * plan.states.len() + place].clone(),
-                    None => State::Count(self.groups[group].count),
-                };
-                match &mut states[*rank] {
-                    Some(merged) => merged.merge(&state),
-                    none => *none = Some(state),
-                }
-            }
             let values = &values[wanted.source];
             let ranked =
                 ranked_by_source[wanted.source].get_or_insert_with(|| self.ranked(plan, wanted, values, shown));
-            for (rank, state) in states.into_iter().enumerate() {
-                let Some(state) = state else { continue };
-                let value = match state {
+            for (rank, results) in results.iter_mut().enumerate() {
+                let state = match shown.alone.get(rank) {
+                    Some(group) => self.state(plan, wanted, *group),
+                    None => self.merged(plan, wanted, shown.together),
+                };
+                let value = match &*state {
                     // Takes room for each of its values.
                     State::Top => top(plan.form, wanted.k, values, ranked.most_frequent(rank), room),
                     State::Distinct(count) => {
-                        let together = ranked.distinct_together.filter(|_| rank + 1 == ranks);
-                        room.taking(together.unwrap_or(count).into())
+                        let together = ranked.distinct_together.filter(|_| rank == shown.alone.len());
+                        room.taking(together.unwrap_or(*count).into())
                     }
                     state => state.value(plan.form).and_then(|value| room.taking(value)),
                 };
                 let value = value.map_err(|why| why.of(index))?;
                 room.take_bytes(wanted.name.len());
-                results[rank].insert(wanted.name.clone(), value);
+                results.insert(wanted.name.clone(), value);
             }
         }
         Ok(results)
     }
 
+    fn state(&self, plan: &Aggregation, wanted: &Wanted, group: usize) -> Cow<'_, State> {
+        match wanted.state {
+            Some(place) => Cow::Borrowed(&self.states[group * plan.states.len() + place]),
+            None => Cow::Owned(State::Count(self.groups[group].count)),
+        }
+    }
+
+    /// The state of several groups together, of which there is at least one.
+    fn merged(&self, plan: &Aggregation, wanted: &Wanted, groups: &[usize]) -> Cow<'_, State> {
+        let mut merged = self.state(plan, wanted, groups[0]);
+        groups[1..].iter().for_each(|group| merged.to_mut().merge(&self.state(plan, wanted, *group)));
+        merged
+    }
+
     /// Ranks the values of the source of an aggregate, once for all aggregates of it.
-    fn ranked(&self, plan: &Aggregation, wanted: &Wanted, values: &Values, shown: &Shown) -> Ranked {
+    fn ranked(&self, plan: &Aggregation, wanted: &Wanted, values: &Values, shown: Shown<'_>) -> Ranked {
         let of_source = plan.aggregates.iter().filter(|other| other.source == wanted.source);
         let tops = of_source.filter(|wanted| wanted.function == AggregateFunction::Top);
         let k_max = tops.map(|wanted| wanted.k).max().unwrap_or(0);
-        let Some(times) = self.times[wanted.source].as_ref().filter(|_| k_max > 0 || shown.is_cut) else {
+        let Some(times) = self.times[wanted.source].as_ref().filter(|_| k_max > 0 || shown.is_cut()) else {
             return Ranked { most_frequent: Vec::new(), distinct_together: None };
         };
         let mut values_of = shown.values_of(k_max > 0, times, self.mixed);
-        let distinct_together = values_of.last().filter(|_| shown.is_cut).map(|others| others.len() as u64);
+        let distinct_together = values_of.last().filter(|_| shown.is_cut()).map(|others| others.len() as u64);
         values_of.iter_mut().for_each(|counts| keep_most_frequent(plan.form, k_max, values, counts));
         Ranked { most_frequent: values_of, distinct_together }
     }

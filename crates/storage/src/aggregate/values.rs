@@ -108,6 +108,7 @@ impl Values {
         Self { hasher, slots: Vec::new(), bytes: Vec::new(), ends: Vec::new() }
     }
 
+    /// The number of a value, which may be a new one: the highest so far plus one.
     #[inline]
     pub fn number_of(&mut self, value: &[u8], memory: &mut Memory) -> u32 {
         let needle = Needle::new(value);
@@ -151,6 +152,12 @@ impl Values {
         self.slots = vec![0; (before.len() * factor).max(LEN_MIN)];
         before.iter().filter(|slot| **slot != 0).for_each(|slot| put(&mut self.slots, *slot));
         memory.grow(size_of_val(&*before), size_of_val(&*self.slots));
+    }
+
+    /// How many values there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.ends.len()
     }
 
     #[inline]
