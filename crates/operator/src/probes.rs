@@ -102,8 +102,8 @@ impl Progress {
                 .map(|(labels, count)| (labels, count.load(Ordering::Relaxed)))
                 .collect::<Vec<_>>()
         };
-        let help = "Looks at pools by outcome.";
-        family("liststore_operator_looks_total", "counter", help, &outcomes(&self.checks));
+        let help = "Checks of pools, by outcome.";
+        family("liststore_operator_reconciliations_total", "counter", help, &outcomes(&self.checks));
         let resizes = "Pods that were given another number of list actors, by outcome.";
         family("liststore_operator_resizes_total", "counter", resizes, &outcomes(&self.resizes));
         let scalings = [(String::new(), self.scalings.load(Ordering::Relaxed))];
@@ -219,7 +219,7 @@ mod tests {
         stream.read_to_string(&mut answer).await.unwrap();
         for line in [
             "HTTP/1.1 200 OK\r\n",
-            "\nliststore_operator_looks_total{outcome=\"ok\"} 1\n",
+            "\nliststore_operator_reconciliations_total{outcome=\"ok\"} 1\n",
             "\nliststore_operator_resizes_total{outcome=\"failed\"} 1\n",
             "\nliststore_operator_scalings_total 1\n",
             "\nliststore_operator_pool_ready{pool=\"lists\"} 1\n",

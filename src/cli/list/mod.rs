@@ -1,7 +1,7 @@
 //! `liststore list`: the items of one list, through a server's HTTP API.
 
 pub(super) mod aggregate;
-mod look;
+mod queries;
 mod remove;
 
 use clap::{Args, Subcommand};
@@ -48,9 +48,9 @@ pub(super) struct Arguments {
 enum Command {
     Get(Get),
     Add(Add),
-    Contains(look::Contains),
-    Lookup(look::Lookup),
-    Count(look::Count),
+    Contains(queries::Contains),
+    Lookup(queries::Lookup),
+    Count(queries::Count),
     Aggregate(Box<aggregate::Arguments>),
     Remove(remove::Remove),
     Clear(Clear),
@@ -193,9 +193,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         match arguments.command {
             Command::Get(arguments) => get(arguments).await,
             Command::Add(arguments) => add(arguments).await,
-            Command::Contains(arguments) => look::contains(arguments).await,
-            Command::Lookup(arguments) => look::lookup(arguments).await,
-            Command::Count(arguments) => look::count(arguments).await,
+            Command::Contains(arguments) => queries::contains(arguments).await,
+            Command::Lookup(arguments) => queries::lookup(arguments).await,
+            Command::Count(arguments) => queries::count(arguments).await,
             Command::Aggregate(arguments) => aggregate::aggregate(*arguments).await,
             Command::Remove(arguments) => remove::remove(arguments).await,
             Command::Clear(arguments) => clear(arguments).await,

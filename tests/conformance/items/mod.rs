@@ -18,12 +18,12 @@ pub mod durability;
 pub mod entities;
 pub mod expiry;
 pub mod lists;
-pub mod looking;
 pub mod members;
 pub mod order;
 pub mod pages;
 pub mod probe;
 pub mod property;
+pub mod queries;
 pub mod removal;
 
 /// One item store under test. Every case creates a separate backend, and drops it at its end.
@@ -144,7 +144,7 @@ macro_rules! item_store_suite {
                 hidden_items_between_two_moments_are_removed_too,
                 large_items_between_two_moments_are_removed_completely,
             }
-            looking {
+            queries {
                 oldest_first_is_the_exact_reverse_order,
                 a_page_of_the_oldest_ends_as_any_page_does,
                 a_long_list_is_walked_from_its_oldest_item,

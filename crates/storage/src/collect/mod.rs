@@ -4,15 +4,15 @@
 //! | files | what they own |
 //! | --- | --- |
 //! | `page` | pages, and the newest items of a list |
-//! | `look` | counts, and searches for values |
+//! | `finders` | counts, and searches for values |
 
-mod look;
+mod finders;
 mod page;
 
 use bytes::Bytes;
 use liststore_contract::domain::{ItemKey, Timestamp, ValueDigest};
 
-pub use look::{Counter, Finder};
+pub use finders::{Counter, Finder};
 pub use page::{Last, Newest, PageBuilder};
 
 use crate::OpContext;

@@ -14,7 +14,7 @@
 //! | `entry` | the content of an entry, its current item, and its place |
 //! | `read`, `write` | the requests: rows and entries; batches of changes |
 //! | `walk` | current items, in order |
-//! | `look`, `add`, `remove` | the operations |
+//! | `queries`, `add`, `remove` | the operations |
 //! | `trim` | cutting a set that is longer than it shows |
 //! | `compare` | finding entries whose rows are hidden |
 //! | `repair` | making rows and entries agree |
@@ -22,7 +22,7 @@
 mod add;
 mod compare;
 mod entry;
-mod look;
+mod queries;
 mod read;
 mod remove;
 mod repair;
@@ -31,7 +31,7 @@ mod walk;
 mod write;
 
 pub use add::add;
-pub use look::{contains, count_whole, lookup, order_of_moves};
+pub use queries::{contains, count_whole, lookup, order_of_moves};
 pub use remove::remove;
 pub use repair::repair;
 pub use trim::trim;

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry::{Held, ReverseEntry, place_of};
-use super::look::{last_shown, last_shown_of};
+use super::queries::{last_shown, last_shown_of};
 use super::read::{self, AllEntries, Rows};
 use super::walk::keep_of;
 use super::write::{self, MemberChange};

@@ -1,4 +1,4 @@
-//! Looking at a list from its other end, and without its items: the oldest first, counting, finding values.
+//! Queries of a list other than its newest items: the oldest first, counting, finding values.
 
 use bytes::Bytes;
 use liststore::domain::Order;

@@ -1,4 +1,4 @@
-//! Looking at a list from its other end, and without its items: `order=oldest`, `items:count`,
+//! Queries of a list other than its newest items: `order=oldest`, `items:count`,
 //! `items:contains`, and as of a moment.
 
 use serde_json::{Value, json};
