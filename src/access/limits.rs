@@ -236,7 +236,7 @@ impl Limiter {
         }
     }
 
-    /// Counts a list operation until the returned value is dropped. `permits` is the present number of one list actor:
+    /// Counts a list operation until the returned value is dropped. `permits` is the current number of one list actor:
     /// a caller with fewer operations at work cannot block an actor.
     pub fn begin(self: &Arc<Self>, permits: usize) -> Result<Option<AtWork>, Limited> {
         let Some(percent) = self.operations_percent else { return Ok(None) };

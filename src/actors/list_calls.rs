@@ -12,7 +12,7 @@ use crate::domain::{FeatureKey, Item, ListKey, Retention, Timestamp, Token};
 use crate::items::{Bounds, EntityPage, EntityPlace, ItemPage, OpContext, PageInMemory, Range, StateToken, Validity};
 
 impl ListPool {
-    /// An operation at the present moment.
+    /// An operation at the current moment.
     pub(super) fn operation(&self, retention: impl Into<Retention>, deadline: Instant) -> OpContext {
         OpContext::new(self.inner.clock.now(), retention, deadline)
     }

@@ -6,7 +6,7 @@
 //! 2. The routing changes. A list that moves to another actor waits until its operations in the old actor have ended
 //!    (see `routing`). The operations of other lists continue.
 //! 3. When the last operation of the previous routing has ended, actors without lists are stopped. The next change
-//!    waits for that. A list waits only for the routing before its present one, so with a second change in progress it
+//!    waits for that. A list waits only for the routing before its current one, so with a second change in progress it
 //!    could have two sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};

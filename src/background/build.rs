@@ -201,7 +201,7 @@ async fn enter_all(
     Ok(together.buffered(AT_ONCE).try_collect::<Vec<_>>().await?.concat())
 }
 
-/// Enters bags as they were read. A bag that has changed since is entered in its present state.
+/// Enters bags as they were read. A bag that has changed since is entered in its current state.
 async fn enter_together(
     lists: &ListPool,
     built: &Built,

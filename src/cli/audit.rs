@@ -7,7 +7,7 @@ use liststore_contract::operations::list_audit::Audited;
 use super::block_on;
 use super::failure::Failure;
 use super::output::show_all;
-use super::pages::entries;
+use super::pages::{Entries, entries, note_more};
 use super::parse::{self, ServerOptions};
 use crate::client::Request;
 use crate::domain::Timestamp;
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// Only changes by or on behalf of this name, such as key:feed
     #[arg(long)]
     by: Option<String>,
-    /// Only changes of this target: user.story_presented, key:feed, pool, log, backup or job:ID
+    /// Only changes of this target: user.story_presented, user, key:feed, entity:user/u-1, pool, log, backup or job:ID
     #[arg(long)]
     target: Option<String>,
     /// Only changes of this kind, such as create_key or resize_pool
@@ -60,9 +60,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let options = &arguments.options;
     let limit = usize::try_from(arguments.limit).unwrap_or(usize::MAX);
-    let changes = block_on(async { Ok(entries(&options.server.client(None)?, limit, request).await?.all) })?;
+    let Entries { all: changes, next_page_token } =
+        block_on(async { entries(&options.server.client(None)?, limit, request).await })?;
     let header = ["AT", "BY", "FOR", "ACTION", "TARGET", "VERSION, INDEX"];
-    show_all("changes", &changes, options.output, &header, row)
+    show_all("changes", &changes, options.output, &header, row)?;
+    note_more(options.output, next_page_token.as_deref());
+    Ok(())
 }
 
 fn row(change: Audited) -> Vec<String> {

@@ -22,7 +22,7 @@ Examples:
     --output json
 
 The command creates missing features and versions in the target; existing ones
-must have the same value type and ttl. At the end it counts and compares the
+must have the same value type, ttl, max_items and identity. At the end it counts and compares the
 items of both servers, except items that are about to expire, and exits with 1
 if they differ. Stop all writers during the copy.
 
@@ -64,7 +64,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if differ.is_empty() {
         return Ok(());
     }
-    let reported = "the servers differ in these features: stop all writers and copy again";
+    let reported = "the servers differ in these features: stop all writers and copy again (items that only \
+                    the target has stay)";
     Err(Failure::failed(format!("{reported}: {}", differ.join(", "))))
 }
 

@@ -104,7 +104,7 @@ fn erase(Erase { entity_type, entity_id, yes, author, options }: Erase) -> Resul
         let rows: Vec<_> = receipt.lists.iter().map(row).chain(receipt.bags.iter().map(row_of_bag)).collect();
         output.table(&["FEATURE", "VERSION", "GENERATION", "DEFINITION", "OUTCOME"], &rows)?;
         let date = receipt.bytes_erased_by.as_ref();
-        date.map_or(Ok(()), |by| output.line(&format!("All data files are free of the erased bytes by {by}.")))
+        date.map_or(Ok(()), |by| output.line(&format!("All data files will be free of the erased bytes by {by}.")))
     })?;
     let cleared = receipt.lists.iter().map(|list| list.cleared).chain(receipt.bags.iter().map(|bag| bag.cleared));
     let (all, failed) = (cleared.clone().count(), cleared.filter(|cleared| !cleared).count());

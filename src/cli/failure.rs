@@ -111,6 +111,7 @@ impl From<client::Failure> for Failure {
         match failure {
             client::Failure::Usage(text) => Self::Usage(text),
             client::Failure::Failed(text) => Self::Failed(text),
+            client::Failure::Refused(problem) => Self::Refused(problem),
             client::Failure::OutputClosed => Self::OutputClosed,
         }
     }

@@ -13,7 +13,7 @@ use super::confirm::Yes;
 use super::definitions::{AnnotationChanges, AnnotationOptions, ChangeOptions, Condition, labels};
 use super::failure::Failure;
 use super::output::{Format, Output, counted, show, show_all};
-use super::pages::entries;
+use super::pages::{entries, note_more};
 use super::parse::{self, FeatureArguments, ServerOptions};
 use super::{block_on, entities, extent, feature_files, purge};
 use crate::client::{Request, Response, read};
@@ -268,10 +268,10 @@ pub(super) async fn show_history(
     limit: u32,
 ) -> Result<(), Failure> {
     let request = |page_size| request().query(&PAGE_SIZE, Some(page_size));
-    let changes = entries(&options.server.client(None)?, limit as usize, request).await?.all;
+    let listed = entries(&options.server.client(None)?, limit as usize, request).await?;
     show_all(
         "history",
-        &changes,
+        &listed.all,
         options.output,
         &["AT", "BY", "ACTION", "VERSION, INDEX", "CHANGE"],
         |entry: Change| {
@@ -281,7 +281,9 @@ pub(super) async fn show_history(
             };
             vec![entry.at, entry.by, entry.action, entry.version.or(entry.index).unwrap_or_default(), change]
         },
-    )
+    )?;
+    note_more(options.output, listed.next_page_token.as_deref());
+    Ok(())
 }
 
 /// The fields that a change affected: `ttl 30d -> 14d`.

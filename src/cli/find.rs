@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::output::{Format, Output};
+use super::pages::note_more;
 use super::parse::{self, ServerOptions};
 use crate::client::{RawPage, Request, printable, read};
 use crate::domain::index::{OrderValue, Scalar};
@@ -113,5 +114,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
             output.table(&["ENTITY ID", "UPDATED AT", "PROPERTIES"], &rows)?;
         }
     }
-    output.flush()
+    output.flush()?;
+    note_more(options.output, next_page_token.as_deref());
+    Ok(())
 }

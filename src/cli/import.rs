@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     /// Continue after bad rows and write them to this file with the reason, for correction
     #[arg(long, value_name = "FILE")]
     pub bad_rows: Option<PathBuf>,
-    /// Maximum number of adds in flight; more help if lists are short
+    /// Maximum number of adds in flight; a higher number helps if lists are short
     #[arg(long, default_value = CONCURRENCY_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
     /// Maximum number of items to compare with their lists, to count items that were already there; all has no limit

@@ -73,13 +73,13 @@ Examples:
   liststore index create link by_user --property /user_id --property /tags \\
     --order-by /published --wait
 
-A property is a JSON Pointer: /country, /address/city. A bag matches each
-element of an array. The order is by a number or an RFC 3339 time; the default
+A property is a JSON Pointer: /country, /address/city. Each element of
+an array is a separate value. The order is by a number or an RFC 3339 time; the default
 is the order of updates.")]
 struct Create {
     #[command(flatten)]
     index: Named,
-    /// A property to search by; several properties are searched together
+    /// A property to search by; with several, a query has a value for each
     #[arg(long = "property", value_name = "POINTER", required = true, value_parser = Pointer::new)]
     properties: Vec<Pointer>,
     /// The property that orders the bags

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
+use super::output::Format;
 use crate::client::{Client, RawPage, Request};
 use crate::domain::Limit;
 use crate::wire::parameters::PAGE_TOKEN;
@@ -13,6 +14,13 @@ pub(super) struct Entries {
     pub all: Vec<Box<RawValue>>,
     /// Where the remaining entries begin.
     pub next_page_token: Option<String>,
+}
+
+/// Reports to people that a listing has more entries than `--limit`.
+pub(super) fn note_more(format: Format, next_page_token: Option<&str>) {
+    if next_page_token.is_some() && format == Format::Table {
+        eprintln!("more follow: pass a higher --limit to show them");
+    }
 }
 
 /// Requests up to a number of entries. `request` builds the request of a page with a given size.

@@ -52,7 +52,7 @@ Examples:
   liststore pool resize --actors 2 --permits 256
 
 The command ends when the resize is complete. Requires a key with the role
-operator or admin, or an open server.")]
+scaler, operator or admin, or an open server.")]
 struct Resize {
     /// List actors, each with one thread and one session with the item store
     #[arg(long, required_unless_present = "permits", value_parser = whole::<1_024>)]

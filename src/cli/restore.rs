@@ -43,13 +43,13 @@ it again.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A backup: a directory, a tar archive, or - for an archive from standard input. Of a folder of
-    /// backups with a time in their names, the newest
+    /// A backup: a directory, a tar archive, or - for an archive from standard input. If it is a
+    /// folder of backups with times in their names, the newest is used
     from: PathBuf,
     /// The data directory for the restored store: empty or new
     #[arg(long, value_name = "DIRECTORY", env = "LISTSTORE__ITEMS__EMBEDDED__DIR", default_value = "liststore-data")]
     data_dir: PathBuf,
-    /// Move a present store to DIRECTORY.replaced-TIME first
+    /// Move an existing store to DIRECTORY.replaced-TIME first
     #[arg(long)]
     set_aside: bool,
     /// An audit trail of the former server, whose erasures and revocations the server repeats
@@ -67,7 +67,7 @@ fn cannot(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = &arguments.data_dir;
     arguments.replay.as_deref().map_or(Ok(()), check_trail)?;
-    // A present store stays in its place if there is nothing to restore.
+    // An existing store stays in its place if there is nothing to restore.
     let from = if arguments.from.as_os_str() == "-" { None } else { Some(choose(&arguments.from, dir)?) };
     if arguments.set_aside && dir.join(STORE).exists() {
         set_aside(dir)?;
@@ -128,7 +128,7 @@ fn lock(dir: &Path) -> Result<LockGuard, Failure> {
     })
 }
 
-/// Gives the present store another name, unless a server uses it.
+/// Gives the current store another name, unless a server uses it.
 fn set_aside(dir: &Path) -> Result<(), Failure> {
     let _lock = lock(dir)?;
     let aside = free_aside(dir, SystemClock.now());

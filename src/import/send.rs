@@ -80,23 +80,22 @@ pub async fn send_all(
         Ok(()) => reading.await.unwrap_or_else(|_| Err(Failure::failed("the reading thread has failed"))),
         failed => failed,
     };
-    if done.is_err() {
-        // The failure is already reported; the rest is only counted.
-        let rest = async { while in_flight.next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, rest).await;
-        return done;
-    }
-    loop {
+    let mut done = done;
+    while done.is_ok() {
         tokio::select! {
             () = signals.next() => return Err(interrupted(false)),
             sent = in_flight.next() => match sent {
-                Some(sent) => sent?,
+                Some(sent) => done = sent,
                 None if is_interrupted => return Err(interrupted(true)),
                 None => return Ok(()),
             },
             _ = tick.tick() => progress.update(),
         }
     }
+    // The failure is already reported; the rest is only counted.
+    let rest = async { while in_flight.next().await.is_some() {} };
+    let _ = tokio::time::timeout(FAREWELL, rest).await;
+    done
 }
 
 /// SIGINT (Ctrl-C) and SIGTERM.

@@ -21,7 +21,7 @@ pub enum MetadataError {
     Property(InvalidProperty),
     #[error("the entity type {0} already exists")]
     EntityTypeExists(EntityType),
-    #[error("the entity type {0} does not exist: create it before you store bags")]
+    #[error("the entity type {0} does not exist: create it first")]
     EntityTypeNotFound(EntityType),
     #[error("the index {1} of {0} already exists")]
     IndexExists(EntityType, VersionLabel),

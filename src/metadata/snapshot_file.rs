@@ -23,7 +23,7 @@ use super::table::Table;
 use crate::definition::{FORMATS, VersionProperties};
 use crate::domain::{FeatureId, FeatureKey, Index, Revision, Timestamp, ValueType, VersionLabel};
 
-/// A file with the present state is written again after this time, to renew its age.
+/// A file with the current state is written again after this time, to renew its age.
 pub const AGE_INTERVAL: Duration = Duration::from_secs(300);
 const FILE_NAME: &str = "catalog.snapshot";
 /// The format of the documents whose parts it contains. The next copy replaces one in an older format.

@@ -79,7 +79,7 @@ pub struct Purge {
     pub id: FeatureId,
     /// All versions if there is none.
     pub version: Option<VersionLabel>,
-    /// Whether the purge spares the lists of the present definitions.
+    /// Whether the purge spares the lists of the current definitions.
     pub deleted_only: bool,
     pub lists_per_second: Option<NonZeroU32>,
 }

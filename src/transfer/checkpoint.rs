@@ -81,10 +81,12 @@ impl Checkpoint {
 
     /// The failure of a run that has begun. Its position stays, so that the same command continues it.
     pub fn broken_off(&self, failure: Failure) -> Failure {
-        let Failure::Failed(why) = failure else { return failure };
+        if !matches!(failure, Failure::Failed(_) | Failure::Refused(_)) {
+            return failure;
+        }
         let (part, state) = (self.part.display(), self.state.path().display());
         Failure::Failed(format!(
-            "{why}; run the same command again to continue, or remove {part} and {state} to start over"
+            "{failure}; run the same command again to continue, or remove {part} and {state} to start over"
         ))
     }
 

@@ -105,12 +105,15 @@ impl FeatureText {
         if given.ttl.is_none() {
             return Err(Invalid::argument("ttl is missing").into());
         }
-        let properties = given.inheriting(&VersionProperties::default())?;
+        let value_type = ValueType::parse(&self.value_type)?;
+        let properties = given.inheriting(&VersionProperties::default())?.of_values(value_type)?;
         let mut versions = BTreeMap::new();
         for text in self.versions {
             let label = VersionLabel::new(&text.version)?;
             let declared = DeclaredVersion {
-                properties: GivenProperties::of_members(&text.properties)?.inheriting(&properties)?,
+                properties: GivenProperties::of_members(&text.properties)?
+                    .inheriting(&properties)?
+                    .of_values(value_type)?,
                 description: Description::new(text.description)?,
             };
             if label.is_default() || versions.insert(label, declared).is_some() {
@@ -121,7 +124,7 @@ impl FeatureText {
             }
         }
         let declared = Declared {
-            value_type: ValueType::parse(&self.value_type)?,
+            value_type,
             properties,
             description: Description::new(self.description)?,
             owner: Owner::new(self.owner)?,
@@ -142,7 +145,7 @@ pub(super) fn write(entity_types: Vec<EntityTypeText>, features: &[wire::Feature
 /// The definitions of a file, or why it makes no sense.
 pub(super) fn read(text: &str) -> Result<Declarations, Failure> {
     let file: File = serde_saphyr::from_str_with_options(text, options(text.len()))
-        .map_err(|error| Failure::failed(format!("cannot read the file: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot read the file: {}", without_advice(&error.to_string()))))?;
     if file.entity_types.is_none() && file.features.is_none() {
         return Err(Failure::failed("the file has neither features nor entity_types"));
     }
@@ -150,6 +153,13 @@ pub(super) fn read(text: &str) -> Result<Declarations, Failure> {
         entity_types: file.entity_types.map(entity_types::parse).transpose()?,
         features: file.features.map(parse).transpose()?,
     })
+}
+
+/// The reader's error without its advice, which is for programmers.
+fn without_advice(error: &str) -> &str {
+    let error = error.strip_prefix("error: ").unwrap_or(error);
+    let advice = [", set DuplicateKeyPolicy", "; use Option<", "; use from_str_multiple", ", use from_str_multiple"];
+    advice.iter().filter_map(|advice| error.split_once(advice)).map(|(error, _)| error).next().unwrap_or(error)
 }
 
 /// A file has as many features as its server. Its bounds grow with its length, and not with the expansion of its
@@ -202,6 +212,34 @@ mod tests {
             writeln!(text, "- {feature}").unwrap();
         }
         assert_eq!(read(&text).unwrap().features.unwrap().len(), FEATURES);
+    }
+
+    #[test]
+    fn definitions_that_no_server_accepts_are_refused_with_the_whole_file() {
+        let good = "features:\n- {entity_type: aaa, name: good, value_type: string, ttl: 30d}\n";
+        let indexes = |indexes: &str| format!("entity_types:\n- {{entity_type: user, indexes: [{indexes}]}}\n");
+        let many: Vec<_> = (0..65).map(|n| format!("{{name: i{n}, properties: [/p{n}]}}")).collect();
+        for (text, why) in [
+            (
+                format!("{good}- {{entity_type: b, name: b, value_type: string, ttl: 30d, int64_as: string}}"),
+                "int64_as",
+            ),
+            (indexes("{name: a, properties: []}"), "1 to 8 properties"),
+            (indexes("{name: a, properties: [/a, /a]}"), "duplicate property"),
+            (indexes(&many.join(", ")), "at most 64 indexes"),
+            (format!("{good}  ttl: 1d\n  ttl: 2d\n"), "cannot read the file"),
+            ("features:\n- {entity_type: a, entity_type: b}".to_owned(), "duplicate mapping key: entity_type"),
+            (
+                "features:\n- {entity_type: a, name: b, value_type: string, ttl: 1d, description: null}".to_owned(),
+                "null",
+            ),
+        ] {
+            let refused = read(&text).err().unwrap().to_string();
+            assert!(refused.contains(why), "{refused}");
+            for advice in ["Option", "from_str", "error: "] {
+                assert!(!refused.contains(advice), "{refused}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use liststore_contract::operations::{list_entity_types, list_indexes};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Failure, Request};
-use crate::domain::index::Pointer;
+use crate::domain::index::{INDEXES_MAX, IndexSpec, Pointer};
 use crate::domain::{Description, EntityType, Invalid, Labels, Limit, Owner, Ttl, VersionLabel};
 use crate::wire::parameters::{PAGE_SIZE, PAGE_TOKEN};
 use crate::wire::{self, IndexState};
@@ -105,9 +105,13 @@ impl EntityTypeText {
         for IndexText { name, properties, order_by } in self.indexes {
             let properties: Vec<_> = properties.iter().map(|text| Pointer::new(text)).collect::<Result<_, _>>()?;
             let order_by = order_by.map(|text| Pointer::new(&text)).transpose()?;
+            IndexSpec::new(properties.clone(), order_by.clone())?;
             if indexes.insert(VersionLabel::of_index(&name)?, DeclaredIndex { properties, order_by }).is_some() {
                 return Err(Invalid::argument(format!("duplicate index {name}")));
             }
+        }
+        if indexes.len() > INDEXES_MAX {
+            return Err(Invalid::argument(format!("an entity type must have at most {INDEXES_MAX} indexes")));
         }
         let declared = DeclaredType {
             ttl: self.ttl.map_or(Ok(Ttl::MAX), |text| Ttl::parse(&text))?,

@@ -29,7 +29,7 @@ pub struct TimeReader {
     pub zone: Option<Zone>,
     /// The only form that is read, if it is given.
     pub format: Option<TimeFormat>,
-    /// The present moment, if texts such as `now` and `-7d` are read.
+    /// The current moment, if texts such as `now` and `-7d` are read.
     pub now: Option<Timestamp>,
 }
 

@@ -65,7 +65,7 @@ async fn a_removal_that_names_more_than_its_path_is_refused() {
         .refused("invalid_argument", "If-None-Match");
     assert_eq!(api.values(&list).await, ["a"]);
     // Some clients send an empty object with every request.
-    api.send(Method::DELETE, &list, &[("content-type", "application/json")], b" {} ").await.expect(204);
+    api.send(Method::DELETE, &list, &[("content-type", "application/json")], b" { } ").await.expect(204);
     assert!(api.values(&list).await.is_empty());
 }
 

@@ -65,6 +65,8 @@ fn features_are_managed_from_creation_to_history() {
     assert!(history.lines().last().unwrap().contains("ann"), "{history}");
     assert!(history.contains("ttl 1h30m -> 2h"), "{history}");
     let newest = server.ok(&["feature", "history", "user", "seen", "--limit", "1", "-o", "ndjson"]);
+    let cut = server.run(&["feature", "history", "user", "seen", "--limit", "1"]);
+    assert!(cut.status == 0 && cut.err.contains("pass a higher --limit"), "{cut:?}");
     assert_eq!(newest.lines().count(), 1);
     assert_eq!(json(&newest)["action"], "delete_feature", "{newest}");
     assert!(server.run(&["feature", "get", "user", "seen"]).failed(1).contains("feature_not_found"));

@@ -267,6 +267,24 @@ fn errors_and_warnings_name_the_unit_that_was_given() {
     assert_eq!(warning("2024-01-01t00:00:00z", "ms"), "");
 }
 
+/// The summary of a failed import has all items that the server has stored.
+#[test]
+fn a_failed_import_counts_the_adds_in_flight() {
+    let server = Server::start();
+    server.feature("f", "string");
+    let rows: String = (0..60).map(|n| format!("e{n},{},x\n", seconds(n))).collect();
+    let file = server.write("rows.csv", format!("user,at,v\n{rows}late,2040-01-01T00:00:00Z,x\n{rows}"));
+    let finished = import(&server, "f", &[&file], &["--value-column", "v", "--compare", "0", "-o", "json"]);
+    let summary: serde_json::Value = serde_json::from_str(finished.out.lines().next().unwrap()).unwrap();
+    let stored = (0..60).filter(|n| !server.items("f", &format!("e{n}")).is_empty()).count() as u64;
+    assert!(finished.status == 1 && stored > 0, "{finished:?}");
+    assert!(summary["added"].as_u64().unwrap() >= stored, "{stored} stored: {finished:?}");
+    // An error as JSON has the server's problem.
+    let refused = import(&server, "nope", &[&file], &["--value-column", "v", "-o", "json"]).err;
+    let error: serde_json::Value = serde_json::from_str(refused.lines().last().unwrap()).unwrap();
+    assert_eq!(error["problem"]["code"], "feature_not_found", "{refused}");
+}
+
 #[test]
 fn one_file_of_bad_rows_needs_one_header() {
     let server = Server::start();

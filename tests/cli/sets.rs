@@ -49,7 +49,7 @@ fn a_member_is_added_looked_up_and_removed_by_its_key() {
     let refused = server.run(&["list", "add", "status", "suspended", "spam", "no key"]).failed(1);
     assert!(refused.contains("items[0].key") && refused.contains("key is missing"), "{refused}");
     let refused = server.run(&["list", "add", "status", "suspended", "spam", "--key", "a", "x", "y"]).failed(2);
-    assert!(refused.contains("1 keys given for 2 values"), "{refused}");
+    assert!(refused.contains("1 key given for 2 values"), "{refused}");
     assert_eq!(
         server.ok(&["list", "remove", "status", "suspended", "spam", "--key", "u-17", "--key", "x"]),
         "removed 1\n"

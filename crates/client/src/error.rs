@@ -64,7 +64,7 @@ const WRONG_NAME: &str = "use a name or an address in the URL that the certifica
 /// The remedy for an answer that is not HTTP.
 const TLS: &str = ": the server may use TLS there: write https:// instead of http://";
 
-fn line(Problem { details: problem, next_step, .. }: &Problem) -> String {
+pub(crate) fn line(Problem { details: problem, next_step, .. }: &Problem) -> String {
     let field = problem.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
     let outcome = if problem.outcome_unknown { "; the change may have been applied" } else { "" };
     let next = next_step.as_ref().map(|step| format!(": {step}")).unwrap_or_default();

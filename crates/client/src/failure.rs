@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::error::ClientError;
+use super::error::{ClientError, Problem, line};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -11,6 +11,9 @@ pub enum Failure {
     Usage(String),
     #[error("{0}")]
     Failed(String),
+    /// The server refused it.
+    #[error("{}", line(.0))]
+    Refused(Box<Problem>),
     /// The reader of the output has ended, as `| head` does.
     #[error("the reader of the output has ended")]
     OutputClosed,
@@ -35,6 +38,9 @@ impl Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            ClientError::Problem(problem) => Self::Refused(problem),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }

@@ -43,7 +43,7 @@ use super::status::PoolStatus;
 pub struct ListActorPoolSpec {
     pub deployment_ref: DeploymentRef,
     /// The desired number of pods, which `kubectl scale` and autoscalers change. It is clamped to the bounds and the
-    /// budget. Without it, the operator writes the present number of the Deployment here.
+    /// budget. Without it, the operator writes the current number of the Deployment here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000))]
     pub replicas: Option<i32>,

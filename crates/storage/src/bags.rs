@@ -8,7 +8,7 @@
 //! A store that reads from memory ([`MemoryReads`](super::MemoryReads)) also shows a bag as the one item of its list.
 //!
 //! A stamp distinguishes the states of a bag: a writer takes one that is greater than the stamp of the previous bag,
-//! or the present moment if there is none. So a bag is replaced by *swaps*, which name the stamp that was read and are
+//! or the current moment if there is none. So a bag is replaced by *swaps*, which name the stamp that was read and are
 //! lost if the bag has another one.
 //!
 //! An *entry* is an item in a list of entries, under the key of another version of the bags. Those lists are ordinary

@@ -37,7 +37,7 @@ Examples:
   Measure the CPU time of operations, for a server on this machine:
     liststore bench --server-pid $(pidof -s liststore) --output json
 
-The head names the target, the loop, the connections and the data. The table
+The header names the target, the loop, the connections and the data. The table
 shows requests and items per second, latency percentiles in milliseconds (p50,
 p99), and errors by the server's code. The exit status is 1 if a response was
 wrong or no request succeeded. The data set of --load remains until --clean-up
@@ -77,7 +77,7 @@ pub struct Arguments {
     /// Bytes of a value [default: 12]
     #[arg(long, value_name = "BYTES", value_parser = value_bytes, help_heading = "Data set")]
     pub value_size: Option<usize>,
-    /// Time between the loaded items of a list; the newest item is from now [default: 1m]
+    /// Time between the loaded items of a list; the newest item has the current time [default: 1m]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Data set")]
     pub spacing: Option<Duration>,
     /// The feature's time to live if the command creates it

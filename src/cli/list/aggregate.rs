@@ -1,5 +1,7 @@
 //! `liststore list aggregate`: counts, sums and other aggregates of one list in windows of time.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use liststore_contract::operations::aggregate_items;
 use serde_json::Value;
@@ -33,13 +35,13 @@ lacks the property of at least one aggregate, or has another type there.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     list: ListArguments,
-    /// Windows up to now such as 10m or 24h, or two times: 2024-08-01..now
+    /// Windows up to now such as 10m or 24h, or a start and an end: 2024-08-01..now
     #[arg(long = "window", value_name = "WINDOW", required = true, value_delimiter = ',', allow_hyphen_values = true)]
     windows: Vec<String>,
-    /// The end of durations, and the last time that counts [default: now]
+    /// The end of durations; no later item counts in any window [default: now, for durations]
     #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     as_of: Option<Timestamp>,
-    /// Only items with this property or value; several values are allowed
+    /// Only items with this property, or =VALUE for the whole value; several values are allowed
     #[arg(long = "where", value_name = "POINTER=VALUE")]
     filters: Vec<String>,
     /// One line for each value
@@ -104,10 +106,11 @@ impl Functions {
             (AggregateFunction::First, &self.first),
             (AggregateFunction::Last, &self.last),
         ];
-        let named = |function: AggregateFunction, property: &str, k: Option<usize>| {
+        let mut names = HashSet::new();
+        let mut named = |function: AggregateFunction, property: &str, k: Option<usize>| {
             let name = if property.is_empty() { function.to_string() } else { format!("{function} {property}") };
-            let short: String = name.chars().take(Aggregate::NAME_CHARS_MAX).collect();
-            Ok::<_, String>(Aggregate { property: pointer(property)?, k, ..Aggregate::new(&short, function) })
+            let name = unique(&name, &mut names);
+            Ok::<_, String>(Aggregate { property: pointer(property)?, k, ..Aggregate::new(&name, function) })
         };
         let mut aggregates = Vec::new();
         for (function, properties) in of_properties {
@@ -127,6 +130,19 @@ impl Functions {
         }
         Ok(aggregates)
     }
+}
+
+/// A name of at most the allowed length. A number at its end distinguishes it from the names before.
+fn unique(name: &str, names: &mut HashSet<String>) -> String {
+    let cut = |end: &str| name.chars().take(Aggregate::NAME_CHARS_MAX - end.len()).collect::<String>() + end;
+    let mut short = cut("");
+    for number in 2.. {
+        if names.insert(short.clone()) {
+            break;
+        }
+        short = cut(&format!(" ({number})"));
+    }
+    short
 }
 
 fn pointer(property: &str) -> Result<Option<Pointer>, String> {
@@ -152,7 +168,12 @@ fn window(text: &str) -> Result<AggregateWindow, String> {
 fn filter(filters: &[String]) -> Result<Option<AggregateWhere>, String> {
     let mut read: Option<AggregateWhere> = None;
     for filter in filters {
-        let malformed = || format!("--where: expected POINTER=VALUE such as /country=NO, not {:?}", excerpt(filter));
+        let malformed = || {
+            format!(
+                "--where: expected POINTER=VALUE such as /country=NO, or =VALUE for the whole value, not {:?}",
+                excerpt(filter)
+            )
+        };
         let (property, value) = filter.split_once('=').ok_or_else(malformed)?;
         let property = pointer(property)?;
         let is_json = serde_json::from_str::<Value>(value).is_ok();
@@ -248,6 +269,16 @@ fn cell(function: AggregateFunction, result: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_aggregate_has_its_own_name() {
+        let mut names = HashSet::new();
+        let long = "sum /".to_owned() + &"x".repeat(80);
+        let made = ["count", "count", "count", &long, &long].map(|name| unique(name, &mut names));
+        assert_eq!(made[..3], ["count", "count (2)", "count (3)"]);
+        assert!(made[3..].iter().all(|name| name.chars().count() == Aggregate::NAME_CHARS_MAX), "{made:?}");
+        assert!(made[4].ends_with("x (2)"), "{made:?}");
+    }
 
     #[test]
     fn windows_are_durations_or_two_times() {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::confirm::Yes;
 use super::extent::items_of;
 use super::failure::{Failure, warn};
-use super::output::{Format, Output};
+use super::output::{Format, Output, counted};
 use super::parse::{self, FeatureArguments, ServerOptions, VersionOption};
 use super::{batch_get, block_on};
 use crate::client::{Client, RawPage, Request, excerpt, printable, read, write_json};
@@ -320,9 +320,9 @@ async fn add(arguments: Add) -> Result<(), Failure> {
     let keys: Vec<_> = arguments.keys.iter().map(|key| json!(key).to_string()).collect();
     if !keys.is_empty() && keys.len() != values.len() {
         return Err(Failure::Usage(format!(
-            "{} keys given for {} values: pass one --key for each value",
-            keys.len(),
-            values.len()
+            "{} given for {}: pass one --key for each value",
+            counted(keys.len() as u64, "key"),
+            counted(values.len() as u64, "value")
         )));
     }
     let keys = keys.iter().map(|key| Some(key.as_str())).chain(std::iter::repeat(None));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use super::Timestamp;
 
-/// A source of the present time. It may step back and forth, as system clocks do.
+/// A source of the current time. It may step back and forth, as system clocks do.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// The time that has passed since some moment. It never steps, and a new process begins again.

@@ -41,7 +41,7 @@ impl<U> Formats<U> {
         self.upgrades.len() as u64 + 1
     }
 
-    /// The upgrades that lead from a found format to the present one, in their order.
+    /// The upgrades that lead from a found format to the current one, in their order.
     pub fn upgrades_from(&self, found: u64) -> Result<&'static [U], FormatError> {
         let known = self.present();
         let done = found.checked_sub(1).ok_or(FormatError::Unknown)?;

@@ -177,9 +177,10 @@ fn check_number(literal: &str) -> Result<(), Invalid> {
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Ok(());
     }
-    // `{:.0}` writes a double exactly, so the texts are equal if and only if the numbers are.
-    let double: f64 = literal.parse().map_err(|_| Invalid::value_type("not a JSON number"))?;
-    if format!("{:.0}", double.abs()) == digits {
+    // `{:.0}` writes a double exactly, so the texts are equal if and only if the numbers are. `{}` writes the canonical
+    // form, which callers get, and may send again: the fewest digits of the double, padded with zeros.
+    let double = literal.parse::<f64>().map_err(|_| Invalid::value_type("not a JSON number"))?.abs();
+    if format!("{double:.0}") == digits || format!("{double}") == digits {
         return Ok(());
     }
     Err(Invalid::argument(format!(
@@ -227,6 +228,16 @@ mod tests {
             canonical(r#"{"b":[-1,-2.5,-9007199254740992],"a":-0}"#).as_deref(),
             Ok(r#"{"a":0,"b":[-1,-2.5,-9007199254740992]}"#)
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_canonical_number_is_accepted_unchanged(double in proptest::num::f64::NORMAL, whole in 0..u64::MAX) {
+            for raw in [format!("{double:e}"), format!("{:e}", whole as f64)] {
+                let form = canonical(&raw).unwrap();
+                proptest::prop_assert_eq!(canonical(&form), Ok(form));
+            }
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// Hooks of pages: loads, tasks and the present time.
+// Hooks of pages: loads, tasks and the current time.
 
 import { useCallback, useEffect, useRef, useState } from "../lib/html.js";
 import { connection } from "../lib/api.js";

@@ -67,7 +67,7 @@ impl<L: Subject> Call<L> {
         Self { permit: Some(permit), ..Self::new(core, op, list) }
     }
 
-    /// The permit of the next request: the present one, or a new one.
+    /// The permit of the next request: the current one, or a new one.
     async fn permit(&mut self) -> Result<Permit, StoreError> {
         match self.permit.take() {
             Some(permit) => Ok(permit),

@@ -28,7 +28,7 @@ const GRADIENT_MIN: f64 = 0.5;
 /// Windows that the usual latency is the mean of, and how many of them are weighted alike at first.
 const LONG_WINDOWS: f64 = 600.0;
 const WARM_UP_WINDOWS: f64 = 10.0;
-/// If the usual latency is more than twice the present one, it comes down by this factor a window: a
+/// If the usual latency is more than twice the current one, it comes down by this factor a window: a
 /// long overload has raised it, and is over.
 const LONG_DECAY: f64 = 0.9;
 /// A window takes at least this long, and has at least so many answers.

@@ -115,7 +115,7 @@ impl Permits {
         state.count_out(&self.free);
     }
 
-    /// The present limit.
+    /// The current limit.
     pub fn limit(&self) -> usize {
         self.state().limit.now()
     }

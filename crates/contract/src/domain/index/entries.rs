@@ -70,7 +70,7 @@ impl IndexSpec {
         Ok(names.into_iter().filter_map(entry).collect())
     }
 
-    /// Whether a bag matches a query, and this entry is the bag's present one. Other entries are left from an earlier
+    /// Whether a bag matches a query, and this entry is the bag's current one. Other entries are left from an earlier
     /// state of the bag, or from values with the same name.
     pub fn holds(
         &self,
