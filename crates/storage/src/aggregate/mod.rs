@@ -136,8 +136,7 @@ pub struct Aggregator {
     windows: Vec<Window>,
     /// Those with windows that lack their results, the one that ends last first.
     chains: Vec<Chain>,
-    /// How many of them may have the present item. Items come newest first, so that this number grows, apart from chains
-    /// that are closed.
+    /// How many of them may have the next item. Items come newest first, so only closed chains make it smaller.
     begun: usize,
     /// The latest beginning of a window without results: an item before it closes that window. If there is none, any
     /// item is before it.
