@@ -201,7 +201,7 @@ impl MetadataHandle {
     ///
     /// If it is not, and other servers change definitions too, one reading of the store serves all waiting operations,
     /// at most a few times a second, and until `deadline`. A definition counts as missing only by an answer of the
-    /// store that it gave after this call or, if there are too many look-ups, up to 200 ms before.
+    /// store that it gave after this call or, if there are too many lookups, up to 200 ms before.
     pub async fn resolve(
         &self,
         entity_type: &str,

@@ -15,9 +15,9 @@ use crate::metadata::{MetadataError, MetadataStore, News};
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 /// After each reading, so that a storm of changes elsewhere is read in batches.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How many operations may wait for a look-up.
+/// How many operations may wait for a lookup.
 const WAITING_MAX: usize = 10_000;
-/// Beyond this number, operations do not wait until a look-up is allowed, but take the last answer.
+/// Beyond this number, operations do not wait until a lookup is allowed, but take the last answer.
 const CROWD: usize = 250;
 
 /// Limits for readings of the store.
@@ -25,10 +25,10 @@ const CROWD: usize = 250;
 pub struct RefreshOptions {
     /// The longest time between failing readings. The first retries follow sooner.
     pub retry_delay_max: Duration,
-    /// Look-ups for unknown features: this many at once after a quiet time, and then one in each interval. At least 1.
+    /// Lookups for unknown features: this many at once after a quiet time, and then one in each interval. At least 1.
     pub look_ups_max: u32,
     pub look_up_interval: Duration,
-    /// How long an operation waits for a look-up.
+    /// How long an operation waits for a lookup.
     pub look_up_wait_max: Duration,
 }
 
@@ -54,7 +54,7 @@ struct Reading {
 struct ReadRequests {
     /// News was missed, so that reading the changes is not enough.
     everything: bool,
-    /// A look-up is requested and has not begun. Later callers may wait for it.
+    /// A lookup is requested and has not begun. Later callers may wait for it.
     look_up: bool,
     tokens: u32,
     refilled: Instant,
@@ -164,7 +164,7 @@ impl Refresher {
         let mut began_min = asked;
         while let Err(not_before) = self.request_look_up(asked) {
             if crowded || not_before >= until {
-                // A recent reading exists, because only recent look-ups can have used the tokens up.
+                // A recent reading exists, because only recent lookups can have used the tokens up.
                 began_min = asked - self.options.look_up_interval;
                 break;
             }

@@ -20,7 +20,7 @@ use crate::service::ServiceOptions;
 
 /// How long reading the definitions may take before a server doubts its copy.
 const READING_TIME: Duration = Duration::from_secs(1);
-/// The longest wait of an operation for a look-up of its feature.
+/// The longest wait of an operation for a lookup of its feature.
 const LOOK_UP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Returns `None` without TLS.

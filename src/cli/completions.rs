@@ -9,8 +9,8 @@ use super::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  liststore completions bash >
-  ~/.local/share/bash-completion/completions/liststore
+  liststore completions bash \\
+    > ~/.local/share/bash-completion/completions/liststore
   liststore completions zsh > ~/.zfunc/_liststore
   liststore completions fish > ~/.config/fish/completions/liststore.fish";
 

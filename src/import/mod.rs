@@ -118,7 +118,7 @@ pub async fn run(options: ImportOptions) -> Result<(Summary, Result<(), Failure>
     };
     let sent = send::send_all(&target, &comparison, &buffer, reading, pace, &progress).await;
     progress.finish();
-    let done = sent.and(tally.finish()).and_then(|()| if options.accepts_expired { Ok(()) } else { tally.check() });
+    let done = sent.and(tally.finish()).and_then(|()| tally.check(options.accepts_expired));
     Ok((Summary { counts: tally.counts(), warnings: tally.warnings(), elapsed: started.elapsed() }, done))
 }
 

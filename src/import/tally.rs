@@ -88,12 +88,15 @@ impl Tally {
     }
 
     /// Fails if all rows are bad, or if most of the sent rows have expired or probably have another unit, because then
-    /// the file is probably a wrong one.
-    pub fn check(&self) -> Result<(), Failure> {
+    /// the file is probably a wrong one. The last two can be accepted.
+    pub fn check(&self, accepts_expired: bool) -> Result<(), Failure> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (rows, bad) = (count(&self.rows), count(&self.bad));
         if rows > 0 && bad == rows {
             return Err(Failure::failed(format!("all {rows} rows are bad: the file of bad rows has the reasons")));
+        }
+        if accepts_expired {
+            return Ok(());
         }
         let (stored, expired, doubtful) = (count(&self.stored), count(&self.already_expired), count(&self.doubtful));
         let sent = stored + expired;

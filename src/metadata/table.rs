@@ -1,6 +1,6 @@
 //! The catalog's table: (entity type, feature name, version label) → the data that a list operation needs.
 //!
-//! It is made for two purposes: a look-up that reads little memory, and a copy that is cheap to change. All versions of
+//! It is made for two purposes: a lookup that reads little memory, and a copy that is cheap to change. All versions of
 //! a feature are in one of many shards. A copy of the table shares all shards except the changed ones.
 
 use std::hash::{BuildHasher, Hasher};
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A line of the processor's cache: a look-up reads and copies one, and 100,000 versions take 8 MiB.
+    /// A line of the processor's cache: a lookup reads and copies one, and 100,000 versions take 8 MiB.
     #[test]
     fn a_version_takes_64_bytes() {
         assert!(size_of::<CatalogVersion>() <= 64, "{}", size_of::<CatalogVersion>());

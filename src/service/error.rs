@@ -54,7 +54,7 @@ pub enum ServiceError {
     /// Other lists of the same call have used up the answer. This list is not at fault.
     #[error("the response would be too large: request this in a separate call, or with fewer others")]
     NoRoomInAnswer,
-    /// The items of a look-up have more bytes than an answer may have.
+    /// The items of a lookup have more bytes than an answer may have.
     #[error(
         "the items of the first {fitting} of {asked} members fill a response (http.response_bytes_max): look up fewer \
          members in a call"

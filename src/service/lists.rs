@@ -26,10 +26,10 @@ pub(super) const FIRST_BYTES: usize = 32 << 10;
 
 /// The longest item of a set: the length of its key, the key and the value.
 const MEMBER_BYTES_MAX: usize = 2 + MemberKey::BYTES_MAX + Value::BYTES_MAX;
-/// Members in one look-up of the store.
+/// Members in one lookup of the store.
 const PART_MEMBERS: usize = 32;
 
-/// Large answers never fill the memory that the look-up of one member needs.
+/// Large answers never fill the memory that the lookup of one member needs.
 const _: () = assert!(MEMBER_BYTES_MAX <= SMALL_BYTES);
 
 /// The read of a page of a known feature version.

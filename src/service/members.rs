@@ -1,4 +1,4 @@
-//! Encodes items and members from requests, by a version's value type and identity. Also decodes the items of look-ups
+//! Encodes items and members from requests, by a version's value type and identity. Also decodes the items of lookups
 //! in sets.
 
 use bytes::Bytes;
@@ -80,7 +80,7 @@ pub(crate) fn removal_of_value(version: &CatalogVersion, value: Bytes) -> Remova
     }
 }
 
-/// The members of a look-up, in its order.
+/// The members of a lookup, in its order.
 pub(crate) fn looked_up(version: &CatalogVersion, input: &LookupInput<'_>) -> Result<Vec<Bytes>, ServiceError> {
     match input {
         LookupInput::Keys(keys) => members_of_keys(version, &keys.keys, "keys"),

@@ -1,7 +1,7 @@
 //! Rendered pages of items, for equal gets.
 //!
 //! A page is the answer as long as its list is in the state in which it was read, which the store returns as a token,
-//! and until one of its items expires ([`Validity`]). A hit costs one look-up and one comparison of tokens, and copies
+//! and until one of its items expires ([`Validity`]). A hit costs one lookup and one comparison of tokens, and copies
 //! nothing. Memory is bounded by a part of the store's cache setting.
 
 use std::hash::{Hash, Hasher};

@@ -19,7 +19,7 @@ pub struct ListId {
     bytes: IdBytes,
 }
 
-/// Short bytes are inside the ID. So a look-up in a table compares them without another wait for memory.
+/// Short bytes are inside the ID. So a lookup in a table compares them without another wait for memory.
 #[derive(Debug, Clone)]
 enum IdBytes {
     Usual { len: u8, bytes: [u8; USUAL_BYTES] },

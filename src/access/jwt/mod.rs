@@ -5,7 +5,7 @@
 //! `x5c`, `x5u`) are never followed, and no critical extension is supported.
 //!
 //! A verified token is cached by its SHA-256 until it expires or its issuer has other keys, so that a list operation
-//! costs a hash and a look-up. Refused tokens are not cached, because strangers could fill any memory with them.
+//! costs a hash and a lookup. Refused tokens are not cached, because strangers could fill any memory with them.
 
 mod key_set;
 mod refresh;

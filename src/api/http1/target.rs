@@ -6,7 +6,7 @@ use actix_web::http::Method;
 
 use super::Refusal;
 
-/// A set of bytes, with one table look-up for each byte of a request.
+/// A set of bytes, with one table lookup for each byte of a request.
 struct Bytes([bool; 256]);
 
 impl Bytes {

@@ -41,7 +41,7 @@ pub(super) struct Remove {
         conflicts_with_all = ["values_given", "values", "timestamp", "min_timestamp", "max_timestamp"]
     )]
     keys: Vec<String>,
-    /// Only items with exactly this timestamp: RFC 3339, or nanoseconds since the Unix epoch
+    /// Only items with exactly this time, such as 2024-08-29T16:44:05.43Z
     #[arg(long, value_name = "TIME", value_parser = parse::time, allow_hyphen_values = true)]
     timestamp: Option<Timestamp>,
     /// All items at or after this time, such as 2024-08-29 or -7d

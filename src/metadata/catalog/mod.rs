@@ -17,7 +17,7 @@ use super::{Changes, Definitions};
 use crate::definition::Feature;
 use crate::domain::{FeatureId, Revision, Timestamp};
 
-/// Why a look-up found nothing.
+/// Why a lookup found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// No snapshot has been published yet.

@@ -27,7 +27,7 @@ impl BatchVersions {
 }
 
 impl Service {
-    /// Looks up the versions of lists concurrently, because a look-up may wait for the metadata store.
+    /// Looks up the versions of lists concurrently, because a lookup may wait for the metadata store.
     pub(super) async fn versions<'r>(
         &self,
         caller: &Caller,

@@ -30,12 +30,12 @@ const ONE_PART: usize = 32;
 const ACCOUNTS: usize = 4096;
 /// Finding a member on disk takes about as long as reading this many adjacent items.
 const ITEMS_PER_LOOKUP: u64 = 32;
-/// The smallest number of look-ups before a table is made.
+/// The smallest number of lookups before a table is made.
 const LOOKUPS_MIN: u32 = 64;
-/// After this many look-ups another attempt is due, regardless of the outcome of the previous ones.
+/// After this many lookups another attempt is due, regardless of the outcome of the previous ones.
 const DUE_MAX: u32 = 1 << 26;
 
-/// The look-ups without a table since the last one, and the number that makes the next attempt due.
+/// The lookups without a table since the last one, and the number that makes the next attempt due.
 #[derive(Debug, Clone, Copy)]
 struct Account {
     lookups: u32,
@@ -162,11 +162,11 @@ impl MemberIndexes {
         &self.accounts[(hash as usize) % ACCOUNTS]
     }
 
-    /// Counts look-ups of members in a set without a table. Returns how much of the set to read for one, if that is
+    /// Counts lookups of members in a set without a table. Returns how much of the set to read for one, if that is
     /// due.
     ///
     /// Each attempt may read several times as much as the previous one, up to [`DUE_MAX`]. All of them together cost
-    /// little more than the look-ups.
+    /// little more than the lookups.
     pub fn due_after(&self, hash: u64, members: usize) -> Option<Worth> {
         let place = self.account(hash);
         let Account { lookups, due } = Account::unpack(place.load(Ordering::Relaxed));
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(due_after(64), None, "others are at work");
         drop(turns);
         assert_eq!(due_after(0), items(64));
-        // Any look-ups in a permanently too long set.
+        // Any lookups in a permanently too long set.
         let attempts_in = |calls| (0..calls).filter(|_| due_after(DUE_MAX as usize / 32).is_some()).count();
         assert!(attempts_in(100) < 10);
         assert_eq!([attempts_in(320), attempts_in(320)], [10, 10], "it may have become shorter");

@@ -1,7 +1,7 @@
 //! Reverse entries: the place of each member in its set.
 //!
 //! Each set has a hidden *reverse list* with one entry for each member, ordered by a hash of the member. So two
-//! look-ups find a member, regardless of the set's length. Both lists change in one write. An entry is a hint, and the
+//! lookups find a member, regardless of the set's length. Both lists change in one write. An entry is a hint, and the
 //! item counts: an entry without an item is invisible. But a member whose item has no entry would be overlooked, and
 //! could be added twice. So an entry is dropped with its item, or after it, never before.
 //!

@@ -12,7 +12,7 @@ use liststore_storage::collect::Offered;
 
 use crate::row::{self, Bookmark, Entry, Malformed, RowCursor};
 
-/// Items between two bookmarks: for a list that is read page by page, and for one with look-ups of single places.
+/// Items between two bookmarks: for a list that is read page by page, and for one with lookups of single places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     Pages = 256,

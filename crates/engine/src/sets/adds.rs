@@ -1,4 +1,4 @@
-//! Adds to sets. Adds that waited for a set together share a look-up. They become one write of the set, in which they
+//! Adds to sets. Adds that waited for a set together share a lookup. They become one write of the set, in which they
 //! apply one after the other.
 
 use std::rc::Rc;

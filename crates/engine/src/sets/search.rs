@@ -1,4 +1,4 @@
-//! Finds the items of members by their reverse entries: one look-up at each member's place in the reverse list, then
+//! Finds the items of members by their reverse entries: one lookup at each member's place in the reverse list, then
 //! one at each item that an entry points to. It reads each list from its beginning to its end.
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::row::merge::Merge;
 use crate::row::reverse::{self, Pointer};
 use crate::row::seek::Start;
 
-/// The cost of a look-up within a turn, in opened sources.
+/// The cost of a lookup within a turn, in opened sources.
 const SEARCH_STEP_COST: usize = 2;
 
 /// A list, and its memory content.
@@ -55,9 +55,9 @@ pub struct MemberSearch {
 
 enum Stage {
     Begun,
-    /// The next look-up is at the place of this member.
+    /// The next lookup is at the place of this member.
     Entries(Merge<'static>, usize),
-    /// The next look-up is at the item of this candidate.
+    /// The next lookup is at the item of this candidate.
     Items(Merge<'static>, usize),
     Done,
 }

@@ -201,7 +201,7 @@ impl Heads {
         self.members.get(set, read)
     }
 
-    /// Records look-ups of members in a set without a table. Returns how much of the set is worth reading for a table,
+    /// Records lookups of members in a set without a table. Returns how much of the set is worth reading for a table,
     /// if any.
     pub fn members_due(&self, set: &ListId, members: usize) -> Option<Worth> {
         self.members.due_after(set.hash(), members)

@@ -62,7 +62,7 @@ async fn look_up(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey) -
     session.lookup(op, set, &members).await.unwrap()
 }
 
-/// Each member occurs once, and look-ups find it at its place.
+/// Each member occurs once, and lookups find it at its place.
 async fn checked(session: &Rc<dyn ItemSession>, op: &OpContext, set: &ListKey, what: &str) -> Vec<Item> {
     let items = walk(session, op, set).await;
     let identity = set.identity();
