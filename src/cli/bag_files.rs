@@ -114,5 +114,6 @@ pub(super) async fn copy(arguments: Copy) -> Result<(), Failure> {
     if copied.is_alike() {
         return Ok(());
     }
-    Err(Failure::failed(format!("the bags of {} differ: stop all writers and copy again", copied.entity_type)))
+    let hint = "stop all writers and copy again (bags that only the target has stay)";
+    Err(Failure::failed(format!("the bags of {} differ: {hint}", copied.entity_type)))
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use liststore_contract::operations::update_job::JobPatch;
 use liststore_contract::operations::{cancel_job, get_job, list_jobs, pause_job, resume_job, update_job};
@@ -96,16 +96,17 @@ struct Get {
 Examples:
   liststore jobs rate 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --lists-per-second 500
   liststore jobs rate 0190a5f2c1d27b6e8f0a1b2c3d4e5f60 --no-limit")]
+#[command(group(ArgGroup::new("rate").required(true).args(["lists_per_second", "no_limit"])))]
 struct Rate {
     #[command(flatten)]
     named: Named,
     #[command(flatten)]
     author: Author,
     /// Lists to clear, or bags and entries to check, per second
-    #[arg(long, value_name = "LISTS", required_unless_present = "no_limit")]
+    #[arg(long, value_name = "LISTS")]
     lists_per_second: Option<NonZeroU32>,
     /// Remove the limit
-    #[arg(long, conflicts_with = "lists_per_second")]
+    #[arg(long)]
     no_limit: bool,
 }
 

@@ -1,6 +1,6 @@
 //! `liststore log`: the log configuration of a running server.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use liststore_contract::operations::change_log::LogInput;
 use liststore_contract::operations::{change_log, get_log};
 
@@ -52,9 +52,10 @@ Examples:
 
 Requires a key with the role operator or admin, an open server, or --local. The
 change is written to the audit trail first; if that fails, nothing changes.")]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args(["filter", "access"])))]
 struct Set {
     /// Directives, such as debug or info,liststore::items=debug
-    #[arg(long, required_unless_present = "access")]
+    #[arg(long)]
     filter: Option<String>,
     /// Which requests to log: off, errors (a status of 400 or above) or all
     #[arg(long, value_parser = AccessLog::parse, value_name = "REQUESTS")]

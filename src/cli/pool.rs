@@ -1,6 +1,6 @@
 //! `liststore pool`: the list actors of one server, through its HTTP API.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use liststore_contract::operations::resize_pool::PoolInput;
 use liststore_contract::operations::{get_pool, resize_pool};
 
@@ -53,9 +53,10 @@ Examples:
 
 The command ends when the resize is complete. Requires a key with the role
 scaler, operator or admin, or an open server.")]
+#[command(group(ArgGroup::new("change").required(true).multiple(true).args(["actors", "permits"])))]
 struct Resize {
     /// List actors, each with one thread and one session with the item store
-    #[arg(long, required_unless_present = "permits", value_parser = whole::<1_024>)]
+    #[arg(long, value_parser = whole::<1_024>)]
     actors: Option<usize>,
     /// Operations in flight in each actor
     #[arg(long, value_parser = whole::<1_000_000>)]

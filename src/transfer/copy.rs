@@ -68,7 +68,7 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
         None => format!("the copy from {from} to {to}"),
         Some((label, to_label)) => format!("the copy from {from}, version {label:?}, to {to}, version {to_label:?}"),
     };
-    let from = Client::new(from, None, Retries::PATIENT)?.for_people();
+    let from = Client::new(from, None, Retries::PATIENT)?.with_key_option("--from-token-file FILE");
     let to = Client::new(to, None, Retries::PATIENT)?;
     let mut versions = Vec::new();
     for feature in definitions::features(&from, entity_type.as_ref(), feature.as_ref()).await? {

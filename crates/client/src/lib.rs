@@ -80,8 +80,8 @@ pub struct Client {
     url: ServerUrl,
     author: Option<Author>,
     retries: Retries,
-    /// Whether errors include a next step for people, which may take a further request.
-    is_for_people: bool,
+    /// How people pass a key, if errors include a next step for them. It may take a further request.
+    key_option: Option<&'static str>,
     /// The connected address, if it differs from the URL.
     _local: Option<Address>,
 }
@@ -151,7 +151,7 @@ impl Client {
             None => builder,
         };
         let http = tls::with_tls(builder, url.tls())?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
-        Ok(Self { http, url, author, retries, is_for_people: false, _local: local })
+        Ok(Self { http, url, author, retries, key_option: None, _local: local })
     }
 
     pub fn with_author(self, author: Option<Author>) -> Self {
@@ -160,7 +160,12 @@ impl Client {
 
     /// A client whose errors include a next step for people.
     pub fn for_people(self) -> Self {
-        Self { is_for_people: true, ..self }
+        self.with_key_option("LISTSTORE_TOKEN or --token-file FILE")
+    }
+
+    /// The same for a command that takes its key otherwise.
+    pub fn with_key_option(self, option: &'static str) -> Self {
+        Self { key_option: Some(option), ..self }
     }
 
     pub fn with_retries(self, retries: Retries) -> Self {
@@ -176,7 +181,10 @@ impl Client {
                 Err(error) => error,
             };
             let Some(pause) = self.retries.pause(attempt, &error, request.repeatable) else {
-                return Err(if self.is_for_people { self.with_next_step(request, error).await } else { error });
+                return Err(match self.key_option {
+                    Some(option) => self.with_next_step(request, error, option).await,
+                    None => error,
+                });
             };
             tokio::time::sleep(pause).await;
             attempt += 1;

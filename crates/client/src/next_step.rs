@@ -21,18 +21,19 @@ const EXISTING: [(ErrorCode, &str); 5] = [
 
 impl Client {
     /// Adds a next step to the error, if there is one. It may request the existing names from the server.
-    pub(super) async fn with_next_step(&self, request: &Request, error: ClientError) -> ClientError {
+    pub(super) async fn with_next_step(&self, request: &Request, error: ClientError, key_option: &str) -> ClientError {
         let ClientError::Problem(mut problem) = error else { return error };
-        problem.next_step = self.next_step(request, &problem.details.code, problem.details.status).await;
+        let step = self.next_step(request, &problem.details.code).await;
+        problem.next_step = step.or_else(|| of_caller(problem.details.status, key_option));
         ClientError::Problem(problem)
     }
 
-    async fn next_step(&self, request: &Request, code: &str, status: u16) -> Option<String> {
+    async fn next_step(&self, request: &Request, code: &str) -> Option<String> {
         let is = |other: ErrorCode| other.name() == code;
         if let Some((_, command)) = EXISTING.iter().find(|(existing, _)| is(*existing)) {
             return Some(format!("`liststore {command}` shows it"));
         }
-        let [entity_type, rest @ ..] = &*request.variables else { return of_caller(status) };
+        let [entity_type, rest @ ..] = &*request.variables else { return None };
         let name = rest.first().map(String::as_str).unwrap_or_default();
         if is(ErrorCode::FeatureNotFound) {
             return Some(self.near_feature(entity_type, name).await);
@@ -50,7 +51,7 @@ impl Client {
             let create = format!("`liststore index create {entity_type} {name} --property /…` creates it");
             return Some(did_you_mean(name, &indexes, "`liststore index list` shows all").unwrap_or(create));
         }
-        of_caller(status)
+        None
     }
 
     async fn near_feature(&self, entity_type: &str, name: &str) -> String {
@@ -108,10 +109,10 @@ pub fn known_versions(feature: &Feature) -> String {
 }
 
 /// The remedy for a caller without permission.
-fn of_caller(status: u16) -> Option<String> {
+fn of_caller(status: u16, key_option: &str) -> Option<String> {
     match status {
-        401 => Some("pass an API key with LISTSTORE_TOKEN or --token-file FILE".to_owned()),
-        403 => Some("use a key with that permission: LISTSTORE_TOKEN or --token-file FILE".to_owned()),
+        401 => Some(format!("pass an API key with {key_option}")),
+        403 => Some(format!("use a key with that permission: {key_option}")),
         _ => None,
     }
 }

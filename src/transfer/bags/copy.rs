@@ -58,7 +58,7 @@ struct State {
 pub async fn copy(options: CopyBagsOptions) -> Result<CopiedBags, Failure> {
     let CopyBagsOptions { from, to, entity_type, state } = options;
     let run = format!("the copy of the bags of {entity_type} from {from} to {to}");
-    let from = Client::new(from, None, Retries::PATIENT)?.for_people();
+    let from = Client::new(from, None, Retries::PATIENT)?.with_key_option("--from-token-file FILE");
     let to = Client::new(to, None, Retries::PATIENT)?;
     let brought = bring(&from, &to, &entity_type).await?;
     let (from, to) = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
