@@ -24,8 +24,8 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 Each line of FILE is an object with \"entity_type\", \"feature\", \"entity_id\" and,
 optionally, \"version\", \"limit\", \"min_timestamp\", \"max_timestamp\", \"as_of\",
 \"order\" and \"page_token\". With \"aggregate\" (as in the API), the result has
-aggregates instead of items. The output has one line per request, in order: {\"items\": [...]},
-{\"windows\": [...]} or {\"problem\": {...}}.
+aggregates instead of items. The output has one line per request, in order:
+{\"items\": [...]}, {\"windows\": [...]} or {\"problem\": {...}}.
 
 Examples:
   liststore list batch-get requests.ndjson

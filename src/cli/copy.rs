@@ -22,9 +22,9 @@ Examples:
     --output json
 
 The command creates missing features and versions in the target; existing ones
-must have the same value type, ttl, max_items and identity. At the end it counts and compares the
-items of both servers, except items that are about to expire, and exits with 1
-if they differ. Stop all writers during the copy.
+must have the same value type, ttl, max_items and identity. At the end it
+counts and compares the items of both servers, except items that are about to
+expire, and exits with 1 if they differ. Stop all writers during the copy.
 
 To copy the items of a version to another version that differs only in its
 bucket, on the same server or another:

@@ -73,8 +73,8 @@ Examples:
   liststore index create link by_user --property /user_id --property /tags \\
     --order-by /published --wait
 
-A property is a JSON Pointer: /country, /address/city. Each element of
-an array is a separate value. The order is by a number or an RFC 3339 time; the default
+A property is a JSON Pointer: /country, /address/city. Each element of an array
+is a separate value. The order is by a number or an RFC 3339 time; the default
 is the order of updates.")]
 struct Create {
     #[command(flatten)]

@@ -58,8 +58,8 @@ Examples:
     --scope 'user.story_*' > stories.key
 
 Roles: reader (lists and definitions), writer (lists), editor (definitions),
-scaler (the pool), operator (metrics, pool, log), admin (everything). Without --scope and
---entity-types, a key applies to all features.")]
+scaler (the pool), operator (metrics, pool, log), admin (everything). Without
+--scope and --entity-types, a key applies to all features.")]
 struct Create {
     /// The key's name, shown in the audit trail and in lists of keys
     #[arg(value_parser = KeyName::new)]

@@ -62,7 +62,7 @@ pub fn decide<'k>(
             let until = before.expires_at.map_or(previous_until, |end| end.min(previous_until));
             let rotated = ApiKey {
                 hash,
-                previous: (until > now).then_some(PreviousSecret { hash: before.hash, until }),
+                previous: Some(PreviousSecret { hash: before.hash, until }),
                 rotated_at: Some(now),
                 expires_at: expires_by
                     .map_or(expires_at, |latest| Some(expires_at.map_or(latest, |at| at.min(latest)))),
@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(make(&mut keys, rotation('a', None), 10), Err(MetadataError::KeyExpired(_))));
         assert_eq!(keys[0].previous.map(|previous| previous.until.as_nanos()), Some(10), "never longer than before");
         make(&mut keys, rotation('a', Some(30)), 10).unwrap();
-        assert!(keys[0].previous.is_none(), "an expired secret stays expired");
+        assert_eq!(keys[0].previous.map(|previous| previous.until.as_nanos()), Some(10), "it stays expired");
         assert_eq!((keys[0].expires_at.unwrap().as_nanos(), keys[0].created_at.as_nanos()), (30, 1));
     }
 
