@@ -17,7 +17,8 @@ COPY . .
 # nss_dns inside (glibc 2.34 and newer).
 ARG REVISION=unknown
 RUN SQLX_OFFLINE=true LISTSTORE_COMMIT=$REVISION \
-      cargo rustc --profile dist --locked --bin liststore -- -C target-feature=+crt-static -C strip=symbols
+      cargo rustc --config packaging/dist.toml --profile dist --locked --bin liststore \
+      -- -C target-feature=+crt-static
 RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
  && cp target/dist/liststore /image/usr/local/bin/ \
  && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
@@ -25,8 +26,8 @@ RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
 
 # `docker build --target operator -t liststore-operator .`
 FROM compile AS compile-operator
-RUN SQLX_OFFLINE=true cargo rustc --profile dist --locked --package liststore-operator --bin liststore-operator \
-      -- -C target-feature=+crt-static -C strip=symbols \
+RUN SQLX_OFFLINE=true cargo rustc --config packaging/dist.toml --profile dist --locked \
+      --package liststore-operator --bin liststore-operator -- -C target-feature=+crt-static \
  && cp target/dist/liststore-operator /image/usr/local/bin/
 
 FROM scratch AS operator

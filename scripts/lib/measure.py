@@ -267,12 +267,13 @@ def install_redis():
 
 
 def release_binary(given):
-    """The binary to measure: the one that was named, or a build of this tree by the profile `dist`."""
+    """The binary to measure: the one that was named, or a build of this tree as it is published."""
     if given:
         return Path(given).resolve()
     note("building a release binary")
-    if subprocess.run(["cargo", "build", "--profile", "dist", "--locked"], cwd=ROOT, stdout=sys.stderr).returncode != 0:
-        raise Failed("cargo build --profile dist failed")
+    command = ["cargo", "build", "--config", "packaging/dist.toml", "--profile", "dist", "--locked"]
+    if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode != 0:
+        raise Failed(f"{' '.join(command)} failed")
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist" / "liststore"
 
 

@@ -99,7 +99,7 @@ const MAY_USE: [(&str, &[&str]); 30] = [
     ("client", &["access", "admin_socket", "tls_files", "wire", "domain"]),
     ("typed_times", &["domain"]),
     ("import", &["client", "typed_times", "wire", "domain"]),
-    ("transfer", &["client", "import", "typed_times", "wire", "domain", "left_out"]),
+    ("transfer", &["client", "import", "typed_times", "wire", "domain"]),
     ("loadgen", &["client", "wire", "domain"]),
     (
         "cli",

@@ -9,8 +9,8 @@ use super::definitions::{Brought, bring};
 use super::source;
 use crate::client::{Client, Failure, Retries, ServerUrl};
 use crate::domain::EntityType;
-use crate::transfer::progress::Progress;
-use crate::transfer::state::StateFile;
+use crate::progress::Progress;
+use crate::state::StateFile;
 
 #[derive(Debug)]
 pub struct CopyBagsOptions {

@@ -11,7 +11,7 @@ use crate::client::{Client, Failure, Retries, ServerUrl};
 use crate::domain::document::DOCUMENT_BYTES_MAX;
 use crate::domain::{EntityId, EntityType};
 use crate::import;
-use crate::transfer::progress::Progress;
+use crate::progress::Progress;
 
 /// Lines that are read before they are written.
 const PART_LINES: usize = 256;

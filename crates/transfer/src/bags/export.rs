@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::source::{self, MovedBag};
+use crate::checkpoint::{Begun, Checkpoint};
 use crate::client::{Client, Failure, Request, Retries, ServerUrl};
 use crate::domain::EntityType;
 use crate::import::FileCoding;
-use crate::transfer::checkpoint::{Begun, Checkpoint};
-use crate::transfer::out::Out;
-use crate::transfer::progress::Progress;
+use crate::out::Out;
+use crate::progress::Progress;
 
 #[derive(Debug)]
 pub struct ExportBagsOptions {

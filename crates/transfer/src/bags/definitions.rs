@@ -7,9 +7,9 @@ use liststore_contract::operations::{create_entity_type, create_index, get_entit
 use serde::Serialize;
 
 use crate::client::{Client, ClientError, Failure, Request};
+use crate::definitions::create;
 use crate::domain::index::Pointer;
 use crate::domain::{Description, EntityType, Invalid, Labels, Owner, Ttl, VersionLabel};
-use crate::transfer::definitions::create;
 use crate::wire::{self, Annotations, ErrorCode, Index, IndexState};
 
 /// The created definitions.

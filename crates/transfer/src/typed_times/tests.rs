@@ -25,7 +25,7 @@ struct Spelling {
 
 #[test]
 fn a_bound_of_an_index_may_be_a_time_of_any_year() {
-    let table: Table = serde_json::from_str(include_str!("../../tests/support/typed_times.json")).unwrap();
+    let table: Table = serde_json::from_str(include_str!("../../../../tests/support/typed_times.json")).unwrap();
     let typed = TimeReader::at(Timestamp::parse(&table.now).unwrap());
     for Spelling { form, text, at, assumes_utc, refused } in table.bounds {
         match (typed.of_any_year(&text), at, refused) {
@@ -49,7 +49,7 @@ fn read(reader: &TimeReader, text: &str) -> Result<String, String> {
 /// Each spelling is the moment that it means, or is refused with a text that helps.
 #[test]
 fn every_spelling_of_the_table_is_read_or_refused_with_help() {
-    let table: Table = serde_json::from_str(include_str!("../../tests/support/typed_times.json")).unwrap();
+    let table: Table = serde_json::from_str(include_str!("../../../../tests/support/typed_times.json")).unwrap();
     let typed = TimeReader::at(Timestamp::parse(&table.now).unwrap());
     for (reader, spellings) in [(file(), table.files), (typed, table.typed)] {
         for Spelling { form, text, at, assumes_utc, refused } in spellings {

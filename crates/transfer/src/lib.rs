@@ -1,8 +1,8 @@
-//! Moving items out of servers through their HTTP API: what `liststore export` and `copy` do.
+//! Moves items between servers and files through the HTTP API: what `liststore export`, `copy` and `import` do.
 //!
-//! Both walk the entities of a feature version part by part, and read the lists of a part a few at a time (`source`).
-//! After each part, its data is on disk together with the place where the walk continues (`state`), so that an
-//! interrupted run continues there. Memory is bounded for any number and length of lists. Items must never be changed
+//! Exports and copies walk the entities of a feature version part by part, and read the lists of a part a few at a time
+//! (`source`). After each part, its data is on disk together with the place where the walk continues (`state`), so that
+//! an interrupted run continues there. Memory is bounded for any number and length of lists. Items must never be changed
 //! on their way.
 //!
 //! A training set (`training`) joins lists, as they were at given moments, with the rows of a file (`spine`).
@@ -10,6 +10,9 @@
 //!
 //! Definitions can be written to files (`definition_file`), and from there to servers, by a plan that can be shown
 //! first (`plan`).
+
+pub mod import;
+pub mod typed_times;
 
 mod adder;
 mod bags;
@@ -38,6 +41,9 @@ mod copy;
 mod entity_types;
 mod export;
 mod training;
+
+use liststore_client as client;
+use liststore_contract::{definition, domain, wire};
 
 pub use bags::{
     CopiedBags, CopyBagsOptions, ExportBagsOptions, ExportedBags, ImportBagsOptions, copy as copy_bags,
