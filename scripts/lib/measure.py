@@ -35,7 +35,7 @@ def note(text):
 
 
 def run_script(main):
-    """Runs main(); tells failures in one line; signals end it in an orderly way."""
+    """Runs main() and reports a failure in one line. A signal ends it, and everything that it started."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
@@ -94,7 +94,7 @@ def cpu_secs(root):
 
 
 def await_quiet(*pids, seconds_max=300):
-    """Waits until servers do next to nothing any more: flushes and compactions are done."""
+    """Waits until servers are almost idle: until flushes and compactions are done."""
     deadline = time.monotonic() + seconds_max
     quiet = 0
     while quiet < 3:
@@ -103,12 +103,12 @@ def await_quiet(*pids, seconds_max=300):
         are_quiet = all(cpu_secs(pid) - secs < 0.03 for pid, secs in zip(pids, before))
         quiet = quiet + 1 if are_quiet else 0
         if time.monotonic() > deadline:
-            note(f"still at work after {seconds_max} s: {', '.join(map(str, pids))}; going on")
+            note(f"still busy after {seconds_max} s: {', '.join(map(str, pids))}; continuing")
             return
 
 
 def disk_bytes(folder):
-    """Bytes that a folder takes on disk, as `du` counts them."""
+    """Bytes of a folder on disk, as `du` counts them."""
     return sum(path.lstat().st_blocks * 512 for path in Path(folder).rglob("*") if path.is_file())
 
 
@@ -116,7 +116,7 @@ def disk_bytes(folder):
 
 
 class Started:
-    """A process of ours with a log. Used with `with`."""
+    """A started process with a log, for `with`."""
 
     def __init__(self, command, log, env=None):
         self.log = Path(log)
@@ -291,7 +291,7 @@ def bench_program(name, *options):
 
 
 class Workspace:
-    """A folder for all data, which goes with the script."""
+    """A folder for all data, which is deleted with the end of the script."""
 
     def __init__(self, parent=None):
         self.parent = parent
@@ -308,7 +308,7 @@ class Workspace:
 
 
 class Bench:
-    """Runs `liststore bench`, and keeps every report."""
+    """Runs `liststore bench`, and stores every report."""
 
     def __init__(self, binary, results=None):
         self.binary = binary
@@ -338,7 +338,7 @@ class Bench:
             pages, heads, misses = (now - then for now, then in zip(after, before))
             if misses < 0.01 * (pages + heads + misses):
                 return
-        note(f"after 100 s of reading, {misses / (pages + heads + misses):.0%} of gets still look beyond memory")
+        note(f"after 100 s of reading, {misses / (pages + heads + misses):.0%} of gets still read more than memory")
 
     def _run(self, options):
         command = [str(word) for word in [self.binary, "bench", *options]]
