@@ -5,19 +5,7 @@
 //! [`liststore_contract::operations`].
 //!
 //! ```no_run
-//! use liststore_client::domain::{Clock, SystemClock};
-//! use liststore_client::{Client, Get, ListName, NewItem, Retries, ServerUrl};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::new(ServerUrl::parse("http://127.0.0.1:8080")?, None, Retries::PATIENT)?;
-//! let presented = ListName::new("user", "story_presented", "u-123")?;
-//! let list = client.list(&presented);
-//! list.add(&[NewItem::new(SystemClock.now(), &"story-17")?]).await?;
-//! for item in list.get(&Get { limit: Some(50), ..Get::default() }).await?.items {
-//!     println!("{} {}", item.timestamp, item.value::<String>()?);
-//! }
-//! # Ok(())
-//! # }
+#![doc = include_str!("../examples/add_and_get.rs")]
 //! ```
 //!
 //! It uses only the documented API. It must never repeat a request that may have had an effect, unless the request is
