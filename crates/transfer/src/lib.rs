@@ -1,9 +1,9 @@
 //! Moves items between servers and files through the HTTP API: what `liststore export`, `copy` and `import` do.
 //!
-//! Exports and copies walk the entities of a feature version part by part, and read the lists of a part a few at a time
-//! (`source`). After each part, its data is on disk together with the place where the walk continues (`state`), so that
-//! an interrupted run continues there. Memory is bounded for any number and length of lists. Items must never be changed
-//! on their way.
+//! Exports and copies walk the entities of a feature version part by part, and read the lists of a part a few at a
+//! time (`source`). After each part, its data is on disk together with the place where the walk continues
+//! (`state`), so that an interrupted run continues there. Memory is bounded for any number and length of lists.
+//! Items must never be changed on their way.
 //!
 //! A training set (`training`) joins lists, as they were at given moments, with the rows of a file (`spine`).
 //! Bags of an entity type are moved in the same way (`bags`), and read from files, too.
