@@ -43,8 +43,8 @@ Examples:
     liststore entity import user -
 
 Each line must be {\"entity_id\": …, \"properties\": …}. The import stops at the
-first malformed line. Importing a file again changes no properties. The entity
-type must exist.")]
+first malformed line. Of several lines for one entity, the last one counts.
+Importing a file again changes no properties. The entity type must exist.")]
 pub(super) struct Import {
     /// The kind of entity, such as user
     #[arg(value_parser = EntityType::new)]

@@ -1,7 +1,7 @@
 //! `liststore list batch-get`: many lists, as requests in NDJSON, in as few calls as possible.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::fmt::Display;
+use std::io::{self, BufReader};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -13,8 +13,11 @@ use super::failure::Failure;
 use super::output::{Format, Output};
 use super::parse::ServerOptions;
 use crate::client::{Client, Request};
+use crate::import;
 use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 
+/// A request is much shorter.
+const LINE_BYTES_MAX: usize = 1 << 20;
 /// The size of the requests of a call, well below a server's limit.
 const CALL_BYTES_MAX: usize = 1 << 20;
 
@@ -32,7 +35,7 @@ Examples:
   jq -c '{entity_type: \"user\", feature: \"seen\", entity_id: .id}' users.ndjson |
     liststore list batch-get")]
 pub(super) struct Arguments {
-    /// The file with the requests; - is standard input
+    /// The file with the requests, plain or compressed with gzip or zstd; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -54,21 +57,22 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { file, options } = arguments;
     let client = options.server.client(None)?;
     let name = file.display().to_string();
-    let input: Box<dyn BufRead> = if name == "-" {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(File::open(&file).map_err(|e| Failure::failed(format!("cannot read {name}: {e}")))?))
-    };
+    let unreadable = |error: io::Error| Failure::failed(format!("cannot read {name}: {error}"));
+    let mut input = BufReader::new(import::open(&file).map_err(unreadable)?);
     let mut printed = Printed { output: Output::open(), format: options.output, answers: 0, failed: 0 };
     let (mut asked, mut bytes) = (Vec::new(), 0);
-    for (index, line) in input.lines().enumerate() {
-        let (line, text) = (index + 1, line.map_err(|e| Failure::failed(format!("cannot read {name}: {e}")))?);
-        if text.trim().is_empty() {
+    let (mut line, mut bytes_of_line) = (0, Vec::new());
+    loop {
+        line += 1;
+        let refused = |why: &dyn Display| Failure::failed(format!("{name}, line {line}: {why}"));
+        if !import::read_line(&mut input, &mut bytes_of_line, LINE_BYTES_MAX).map_err(|error| refused(&error))? {
+            break;
+        }
+        if bytes_of_line.trim_ascii().is_empty() {
             continue;
         }
-        if serde_json::from_str::<&RawValue>(&text).is_err() {
-            return Err(Failure::failed(format!("{name}, line {line}: not JSON")));
-        }
+        let text: Box<RawValue> = serde_json::from_slice(&bytes_of_line).map_err(|_| refused(&"not JSON"))?;
+        let text = String::from(Box::<str>::from(text));
         if asked.len() == BATCH_LISTS_MAX || bytes + text.len() > CALL_BYTES_MAX {
             ask(&client, &name, std::mem::take(&mut asked), &mut printed).await?;
             bytes = 0;

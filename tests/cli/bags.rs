@@ -162,6 +162,19 @@ fn bags_are_exported_imported_and_copied() {
     assert!(reported.contains("bad.ndjson, line 2") && reported.contains("(imported 1 bag:"), "{reported}");
     server.ok(&["entity", "get", "user", "before"]);
     server.ok(&["entity", "delete", "user", "before"]);
+    // Of several lines for one entity, the last one counts, and each is checked.
+    let line = |properties: &str| format!("{{\"entity_id\": \"twice\", \"properties\": {properties}}}\n");
+    let twice = server.write("twice.ndjson", [line("{\"n\": 1}"), line("{\"n\": 2}")].concat());
+    assert_eq!(server.ok(&["entity", "import", "user", &twice]), "2 bags\n");
+    assert!(server.ok(&["entity", "get", "user", "twice"]).contains("\"n\":2"));
+    let bad = server.write("twice.ndjson", [line("[]"), line("{\"n\": 3}")].concat());
+    let reported = server.run(&["entity", "import", "user", &bad]).failed(1);
+    assert!(reported.contains("line 1: properties: a bag must be a JSON object"), "{reported}");
+    assert!(server.ok(&["entity", "get", "user", "twice"]).contains("\"n\":2"));
+    server.ok(&["entity", "delete", "user", "twice"]);
+    let long = server.write("long.ndjson", line(&format!("{{\"s\": \"{}\"}}", "x".repeat(2 << 20))));
+    let reported = server.run(&["entity", "import", "user", &long]).failed(1);
+    assert!(reported.contains("line 1: the line is longer than 2048 KiB"), "{reported}");
     // The copy creates missing definitions with the same properties.
     server.ok(&["index", "create", "user", "by_n", "--property", "/n", "--order-by", "/n", "--wait"]);
     server.ok(&["index", "create", "user", "by_s", "--property", "/s", "--wait"]);

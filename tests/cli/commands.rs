@@ -1,5 +1,9 @@
 //! `feature`, `version` and `list` against a server.
 
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::program::{Server, run};
@@ -209,6 +213,15 @@ fn many_lists_are_read_by_requests_line_by_line() {
     assert!(reported.contains("1 of 20 lists"), "{reported}");
     let reported = server.run_with_input(&["list", "batch-get"], b"{}\n\n{,}").failed(1);
     assert!(reported.contains("line 3"), "{reported}");
+    let marked = server.run_with_input(&["list", "batch-get"], format!("\u{feff}{requests}").as_bytes()).ok();
+    assert_eq!(marked.lines().count(), 20, "{marked}");
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(requests.as_bytes()).unwrap();
+    let packed = server.write("requests.ndjson.gz", encoder.finish().unwrap());
+    assert_eq!(server.ok(&["list", "batch-get", &packed]).lines().count(), 20);
+    let long = format!("{requests}{{\"entity_id\": \"{}\"}}", "x".repeat(1 << 20));
+    let reported = server.run_with_input(&["list", "batch-get"], long.as_bytes()).failed(1);
+    assert!(reported.contains("-, line 41: the line is longer than 1024 KiB"), "{reported}");
     // An invalid ID affects no other line.
     let finished =
         server.run_with_input(&["list", "batch-get", "-o", "ndjson"], requests.replace("u-9", "").as_bytes());
@@ -216,7 +229,7 @@ fn many_lists_are_read_by_requests_line_by_line() {
     assert_eq!(finished.out.lines().filter(|line| line.contains("\"items\"")).count(), 19, "{finished:?}");
     assert!(finished.failed(1).contains("1 of 20 lists"));
     let reported = server.run_with_input(&["list", "batch-get"], requests.replace("\"u-9\"", "9").as_bytes()).failed(1);
-    assert!(reported.contains("requests[9].entity_id"), "{reported}");
+    assert_eq!(reported.matches("requests[9].entity_id").count(), 1, "{reported}");
 }
 
 #[test]

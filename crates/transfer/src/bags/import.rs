@@ -1,6 +1,6 @@
 //! The bags of files of NDJSON, a line each: `{"entity_id", "properties"}`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::source::{MovedBag, write};
 use crate::client::{Client, Failure, Retries, ServerUrl};
-use crate::domain::document::DOCUMENT_BYTES_MAX;
+use crate::domain::document::{DOCUMENT_BYTES_MAX, Document};
 use crate::domain::{EntityId, EntityType};
 use crate::import;
 use crate::progress::Progress;
@@ -16,7 +16,7 @@ use crate::progress::Progress;
 /// Lines that are read before they are written.
 const PART_LINES: usize = 256;
 /// Escapes make a document longer than its stored form, and an entity ID is next to it.
-const LINE_BYTES_MAX: u64 = 8 * DOCUMENT_BYTES_MAX as u64;
+const LINE_BYTES_MAX: usize = 8 * DOCUMENT_BYTES_MAX;
 
 #[derive(Debug)]
 pub struct ImportBagsOptions {
@@ -67,7 +67,7 @@ pub async fn import(options: ImportBagsOptions) -> Result<u64, Failure> {
                 progress.add(entity_type.as_str(), count);
             }
             if let Some(why) = why {
-                let (done, hint) = (bags_of(imported), "correct the line, and import the file again");
+                let (done, hint) = (bags_of(imported), "correct the file, and import it again");
                 return Err(Failure::failed(format!("{name}, line {number}: {why} (imported {done}: {hint})")));
             }
             if is_end {
@@ -91,18 +91,16 @@ enum Next {
 }
 
 fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> Result<Next, String> {
-    text.clear();
-    if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', text).map_err(|error| error.to_string())? == 0 {
+    if !import::read_line(input, text, LINE_BYTES_MAX).map_err(|error| error.to_string())? {
         return Ok(Next::End);
-    }
-    if text.len() as u64 == LINE_BYTES_MAX {
-        return Err("the line is longer than a bag may be".to_owned());
     }
     if text.trim_ascii().is_empty() {
         return Ok(Next::Blank);
     }
     let Line { entity_id, properties } = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let entity_id = EntityId::new(&entity_id).map_err(|invalid| invalid.to_string())?;
+    // The server's rule, since it does not see a line that a later one for the same entity replaces.
+    Document::parse(properties.get()).map_err(|invalid| format!("properties: {invalid}"))?;
     Ok(Next::Bag(MovedBag { entity_id, properties }))
 }
 

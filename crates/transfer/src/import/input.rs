@@ -29,13 +29,25 @@ fn unmarked<R: Read + Send + 'static>(mut data: R) -> io::Result<Box<dyn Read + 
 }
 
 /// The text of a file, decompressed and without a mark; `-` is standard input.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     let data = if path == Path::new("-") {
         decoded(io::stdin(), FileCoding::Plain)?
     } else {
         decoded(File::open(path)?, FileCoding::by_name(path))?
     };
     unmarked(data)
+}
+
+/// Reads the next line into `line`, without its line feed. Returns false at the end of the input. A line longer than
+/// `bytes_max` is an error.
+pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<bool> {
+    line.clear();
+    let bytes = input.by_ref().take(bytes_max as u64 + 1).read_until(b'\n', line)?;
+    line.pop_if(|last| *last == b'\n');
+    if line.len() > bytes_max {
+        return Err(io::Error::other(format!("the line is longer than {} KiB", bytes_max >> 10)));
+    }
+    Ok(bytes > 0)
 }
 
 /// A file's bytes, decompressed, that are counted and bounded by row.
@@ -167,6 +179,24 @@ mod tests {
         }
         let half = [&b"\xff\xfe"[..], &0xd83c_u16.to_le_bytes(), b"a\0"].concat();
         assert!(io::read_to_string(Input::of_bytes(&half).unwrap()).is_err());
+    }
+
+    #[test]
+    fn lines_are_bounded_without_their_end() {
+        let read = |text: &[u8]| {
+            let (mut input, mut line, mut lines) = (text, Vec::new(), Vec::new());
+            while read_line(&mut input, &mut line, 1 << 10).map_err(|error| error.to_string())? {
+                lines.push(line.len());
+            }
+            Ok(lines)
+        };
+        let longest = "x".repeat(1 << 10);
+        assert_eq!(read(format!("a\n\n{longest}\n{longest}").as_bytes()), Ok(vec![1, 0, 1024, 1024]));
+        assert_eq!(read(b""), Ok(vec![]));
+        for end in ["", "\n"] {
+            let refused = read(format!("{longest}x{end}").as_bytes());
+            assert_eq!(refused, Err("the line is longer than 1 KiB".to_owned()));
+        }
     }
 
     #[test]
