@@ -14,7 +14,7 @@ use super::pages::entries;
 use super::parse::{self, Author, Way};
 use crate::access::token::Secret;
 use crate::client::{Request, Response, printable, read};
-use crate::domain::{EntityType, KeyId, KeyName, Role, Scope, Ttl};
+use crate::domain::{EntityType, KeyId, KeyName, Rate, Role, Scope, Ttl};
 use crate::wire::parameters::{CREATED_KEYS, PAGE_SIZE};
 use crate::wire::{CreatedKey, Key, KeyMade};
 
@@ -77,16 +77,16 @@ struct Create {
     #[arg(long, value_parser = parse::ttl)]
     expires: Option<Ttl>,
     /// Limit of requests per second [default: the server's settings]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = rate)]
     requests_per_second: Option<u32>,
     /// Burst of requests after an idle time [default: the limit per second]
-    #[arg(long, value_name = "NUMBER", requires = "requests_per_second")]
+    #[arg(long, value_name = "NUMBER", requires = "requests_per_second", value_parser = rate)]
     requests_burst: Option<u32>,
     /// Limit of items read and added per second [default: the server's settings]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = rate)]
     items_per_second: Option<u32>,
     /// Burst of items after an idle time [default: the limit per second]
-    #[arg(long, value_name = "NUMBER", requires = "items_per_second")]
+    #[arg(long, value_name = "NUMBER", requires = "items_per_second", value_parser = rate)]
     items_burst: Option<u32>,
     #[command(flatten)]
     author: Author,
@@ -164,6 +164,12 @@ struct Revoke {
     author: Author,
     #[command(flatten)]
     way: Way,
+}
+
+/// Parses a rate or a burst.
+fn rate(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=Rate::MAX).contains(number));
+    number.ok_or_else(|| format!("must be a whole number from 1 to {}", Rate::MAX))
 }
 
 fn key_id(text: &str) -> Result<KeyId, String> {

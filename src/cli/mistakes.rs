@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 
 use crate::client::excerpt;
 
@@ -63,6 +64,38 @@ pub(super) fn wants_json(arguments: &[OsString]) -> bool {
         }
     }
     false
+}
+
+/// Options for a server at a URL, by their IDs.
+const OF_URL: [(&str, &str); 4] = [
+    ("url", "--url"),
+    ("token_file", "--token-file"),
+    ("ca_file", "--ca-file"),
+    ("certificate_file", "--certificate-file"),
+];
+
+/// Returns an error if a typed option has no effect on the selected connection. Rules of clap would also apply to
+/// environment variables.
+pub(super) fn without_effect(matches: &ArgMatches) -> Option<String> {
+    let mut leaf = matches;
+    while let Some((_, matches)) = leaf.subcommand() {
+        leaf = matches;
+    }
+    let has = |id: &str| leaf.ids().any(|known| known == id);
+    let is_typed = |id: &str| has(id) && leaf.value_source(id) == Some(ValueSource::CommandLine);
+    if !has("local") {
+        return None;
+    }
+    let of_url = OF_URL.iter().filter(|(id, _)| is_typed(id)).map(|(_, option)| *option);
+    let of_url = of_url.collect::<Vec<_>>().join(", ");
+    match (is_typed("local"), is_typed("data_dir")) {
+        (true, _) if !of_url.is_empty() => Some(format!("--local excludes {of_url}: choose one way to the server")),
+        (false, true) if of_url.is_empty() => Some("--data-dir requires --local: pass --local, too".to_owned()),
+        (false, true) => {
+            Some(format!("--data-dir requires --local, which excludes {of_url}: choose one way to the server"))
+        }
+        _ => None,
+    }
 }
 
 /// The error, with a tip if it has none, and with at most the beginning of what was typed.
@@ -220,6 +253,23 @@ mod tests {
         let error = all.clone().try_get_matches_from(&words).unwrap_err();
         let reported = with_tip(error, &all, &words).to_string();
         assert!(reported.contains(&format!("'{}…'", "9".repeat(60))) && reported.len() < 300, "{reported}");
+    }
+
+    #[test]
+    fn options_without_effect_on_the_connection_are_refused() {
+        let refused = |words: &str| {
+            let words = ["liststore", "log", "get"].into_iter().chain(words.split_whitespace());
+            without_effect(&super::super::commands().try_get_matches_from(words).unwrap())
+        };
+        for fine in ["", "--local", "--local --data-dir data", "--url http://h --token-file key --ca-file ca"] {
+            assert_eq!(refused(fine), None, "{fine}");
+        }
+        let typed = "--url http://h --token-file key --ca-file ca --certificate-file c";
+        let all = "--url, --token-file, --ca-file, --certificate-file: choose one way to the server";
+        assert_eq!(refused(&format!("--local {typed}")).unwrap(), format!("--local excludes {all}"));
+        let both = refused(&format!("--data-dir data {typed}")).unwrap();
+        assert_eq!(both, format!("--data-dir requires --local, which excludes {all}"));
+        assert_eq!(refused("--data-dir data").unwrap(), "--data-dir requires --local: pass --local, too");
     }
 
     #[test]

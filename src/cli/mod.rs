@@ -169,8 +169,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let as_json = mistakes::wants_json(&arguments);
     let parsed = commands().try_get_matches_from(&arguments);
-    let command_line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
-        Ok(command_line) => command_line,
+    let parsed = parsed.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
+    let command_line = match parsed {
+        Ok((command_line, matches)) => match mistakes::without_effect(&matches) {
+            None => command_line,
+            Some(text) => return Failure::Usage(text).report(as_json),
+        },
         Err(error) => {
             let error = mistakes::with_tip(error, &CommandLine::command(), &arguments);
             if error.use_stderr() && as_json {

@@ -274,7 +274,7 @@ pub(super) struct Way {
     /// Connect over the socket in the server's data directory, as the server's user; needs no key
     #[arg(long, help_heading = CONNECTION)]
     pub local: bool,
-    /// The server's data directory
+    /// The server's data directory; requires --local
     #[arg(
         long,
         value_name = "DIRECTORY",
