@@ -119,14 +119,14 @@ fn print(copied: &[Copied], format: Format) -> Result<(), Failure> {
                 vec![
                     copied.feature.clone(),
                     copied.version.clone(),
-                    copied.added.to_string(),
+                    copied.copied.to_string(),
                     copied.to.lists.to_string(),
                     copied.to.items.to_string(),
                     format!("{:016x}", copied.to.checksum),
                     if copied.is_alike() { "alike" } else { "DIFFERENT" }.to_owned(),
                 ]
             };
-            let header = ["FEATURE", "VERSION", "ADDED", "LISTS", "ITEMS", "CHECKSUM", "COMPARED"];
+            let header = ["FEATURE", "VERSION", "COPIED", "LISTS", "ITEMS", "CHECKSUM", "COMPARED"];
             output.table(&header, &copied.iter().map(row).collect::<Vec<_>>())?;
         }
     }

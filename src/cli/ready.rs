@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { url, tls, timeout_secs, format } = arguments;
     let url = url.with_tls(tls.tls());
     let request = Request::new(&readyz::ROW, &[]).within(Duration::from_secs(u64::from(timeout_secs.get())));
-    let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.send(&request).await) })?;
+    let answer = block_on(async { Ok(Client::new(url, None, Retries::NONE)?.for_people().send(&request).await) })?;
     let body = answer?.body;
     show(&body, format.output, |output| {
         let health: HealthRead = read(&body)?;

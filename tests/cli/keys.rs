@@ -125,6 +125,28 @@ fn an_entity_is_erased_with_a_receipt_and_not_by_mistake() {
     assert!(trail.contains("erase_entity") && trail.contains("entity:customer/c-1"), "{trail}");
 }
 
+/// Neither server gets the other's key.
+#[test]
+fn a_copy_presents_each_server_its_key() {
+    let (source, target) = (Server::start(), Server::start());
+    source.feature("purchase", "string");
+    source.ok(&["list", "add", "customer", "purchase", "u-1", "x"]);
+    source.ok(&["entity-type", "create", "user"]);
+    source.ok(&["entity", "put", "user", "u-1", "{}"]);
+    let (from_key, to_key) = (source.write("key", first_key(&source)), target.write("key", first_key(&target)));
+    let between = ["--from", &source.url, "--to", &target.url];
+    for what in [&["copy"][..], &["entity", "copy", "user"]] {
+        let copy = |keys: &[&str]| run(&[what, &between, keys].concat());
+        let reported = copy(&["--to-token-file", &to_key]).failed(1);
+        assert!(reported.contains("the source: ") && reported.contains("--from-token-file FILE"), "{reported}");
+        let reported = copy(&["--from-token-file", &from_key]).failed(1);
+        assert!(reported.contains("the target: ") && reported.contains("--to-token-file FILE"), "{reported}");
+        let reported = copy(&["--from-token-file", &from_key, "--to-token-file", &from_key]).failed(1);
+        assert!(reported.contains("the target: "), "{reported}");
+        copy(&["--from-token-file", &from_key, "--to-token-file", &to_key]).ok();
+    }
+}
+
 /// A restarted server is as closed as before.
 #[test]
 fn a_server_with_keys_does_not_report_open_access() {

@@ -11,8 +11,10 @@ use crate::program::{Server, liststore, repository};
 const WRITE_VARIABLE: &str = "LISTSTORE_WRITE_MISTAKES";
 
 /// The intended or mistyped command. URL is a server with the feature customer.purchase.
-const MISTAKES: [(&str, &str); 53] = [
+const MISTAKES: [(&str, &str); 61] = [
     ("wrong port", "liststore feature list --url http://127.0.0.1:1"),
+    ("wrong port of a server that is awaited", "liststore ready --url http://127.0.0.1:1"),
+    ("wrong port of a server under load", "liststore bench --url http://127.0.0.1:1"),
     ("a URL without a scheme", "liststore feature list --url 127.0.0.1:8080"),
     ("https to a server without TLS", "liststore feature list --url https://ADDRESS"),
     ("unknown host", "liststore feature list --url http://liststore.invalid:8080"),
@@ -59,6 +61,12 @@ const MISTAKES: [(&str, &str); 53] = [
     ("a word for a number", "LISTSTORE__ITEMS__ACTORS=many liststore serve"),
     ("one underscore", "LISTSTORE_HTTP_LISTEN=127.0.0.1:0 liststore feature get customer purchas"),
     ("no key", "liststore feature list --url LOCKED"),
+    ("no key for the target of a copy", "liststore copy --from http://ADDRESS --to LOCKED"),
+    ("no key for the source of a copy", "liststore copy --from LOCKED --to http://ADDRESS"),
+    ("a copy to the wrong port", "liststore copy --from http://ADDRESS --to http://127.0.0.1:1"),
+    ("a data directory without --local", "liststore key list --data-dir data"),
+    ("two ways to a server", "liststore key list --local --data-dir data --url http://ADDRESS"),
+    ("a rate of 0", "liststore key create feed --role writer --requests-per-second 0"),
     ("a cut key", "LISTSTORE_TOKEN=ls_wrong liststore feature list"),
     ("another way to ask for JSON", "liststore feature list --json"),
     ("another format", "liststore feature list -o yaml"),

@@ -195,7 +195,7 @@ fn a_killed_copy_to_cassandra_continues_where_it_ended() {
     assert!(state.exists(), "it was over before it was killed");
     let reported: Value = serde_json::from_str(&one.ok(&copy)).unwrap();
     let many = reported.as_array().unwrap().iter().find(|copied| copied["feature"] == format!("{entity_type}.int64"));
-    assert!(many.unwrap()["added"].as_u64().unwrap() < ENTITIES as u64, "it began again: {reported}");
+    assert!(many.unwrap()["copied"].as_u64().unwrap() < ENTITIES as u64, "it began again: {reported}");
     alike(&reported.to_string());
     assert!(rows(&one, &entity_type, &versions) == rows(&other, &entity_type, &versions));
     assert!(!state.exists());

@@ -123,7 +123,7 @@ impl ServerSide {
             feature: name.to_string(),
         };
         let addresses = resolve(&plain.host, plain.port).await?;
-        let client = Client::new(url.clone(), None, Retries::PATIENT)?;
+        let client = Client::new(url.clone(), None, Retries::PATIENT)?.for_people();
         let id = FeatureId { entity_type, name };
         Ok(Self { client, id, endpoint, addresses, labels: BTreeMap::new() })
     }

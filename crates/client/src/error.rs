@@ -20,6 +20,8 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// The next step for the user, if the client searched for one.
     pub next_step: Option<String>,
+    /// The role of the server, such as "the target", in a command with several servers.
+    pub role: Option<&'static str>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +30,7 @@ pub enum ClientError {
     Setup(String),
     /// The request was not sent.
     #[error("cannot reach {url}: {reason}; {advice}")]
-    Unreachable { url: String, reason: String, advice: &'static str },
+    Unreachable { url: String, reason: String, advice: String },
     /// The request was not sent, because the server has an invalid certificate.
     #[error("cannot trust {url}: {reason}; {advice}")]
     Untrusted { url: String, reason: String, advice: &'static str },
@@ -50,9 +52,6 @@ pub enum ClientError {
     Unreadable(String),
 }
 
-/// The remedy for an unreachable server.
-const START: &str = "start a server there with `liststore serve`, or name another with --url or LISTSTORE_URL";
-const NAME: &str = "correct the name of the host in --url or LISTSTORE_URL";
 const PLAIN: &str = "the server speaks plain HTTP there: write http:// instead of https://, or turn on TLS in its \
                      settings (http.tls)";
 /// The remedy for a refused certificate.
@@ -64,11 +63,14 @@ const WRONG_NAME: &str = "use a name or an address in the URL that the certifica
 /// The remedy for an answer that is not HTTP.
 const TLS: &str = ": the server may use TLS there: write https:// instead of http://";
 
-pub(crate) fn line(Problem { details: problem, next_step, .. }: &Problem) -> String {
-    let field = problem.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
+pub(crate) fn line(Problem { details: problem, next_step, role, .. }: &Problem) -> String {
+    let role = role.map(|role| format!("{role}: ")).unwrap_or_default();
+    let field = problem.field.as_ref().filter(|field| !problem.detail.starts_with(&format!("{field} ")));
+    let field = field.map(|field| format!("{field}: ")).unwrap_or_default();
     let outcome = if problem.outcome_unknown { "; the change may have been applied" } else { "" };
     let next = next_step.as_ref().map(|step| format!(": {step}")).unwrap_or_default();
-    printable(&format!("{field}{}{outcome} ({}, HTTP status {}){next}", problem.detail, problem.code, problem.status))
+    let (detail, code, status) = (&problem.detail, &problem.code, problem.status);
+    printable(&format!("{role}{field}{detail}{outcome} ({code}, HTTP status {status}){next}"))
 }
 
 /// An error with its causes, innermost last.
@@ -124,7 +126,8 @@ impl ClientError {
         matches!(self, Self::Problem(problem) if problem.details.code == code.name())
     }
 
-    pub fn of_transport(url: &impl Display, error: &reqwest::Error) -> Self {
+    /// `url_option` is how a person's command names the URL.
+    pub fn of_transport(url: &impl Display, error: &reqwest::Error, url_option: Option<&str>) -> Self {
         let url = url.to_string();
         let reason = root_cause(error);
         if !error.is_connect() {
@@ -136,9 +139,16 @@ impl ClientError {
             Some(rustls::Error::InvalidCertificate(fault)) => {
                 Self::Untrusted { url, reason, advice: advice_about(&fault) }
             }
-            Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable { url, reason, advice: PLAIN },
-            _ if reason.contains("lookup address") => Self::Unreachable { url, reason, advice: NAME },
-            _ => Self::Unreachable { url, reason, advice: START },
+            Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable { url, reason, advice: PLAIN.to_owned() },
+            _ if reason.contains("lookup address") => {
+                let advice = format!("correct the name of the host in {}", url_option.unwrap_or("the URL"));
+                Self::Unreachable { url, reason, advice }
+            }
+            _ => {
+                let other = url_option.map(|option| format!(", or name another with {option}")).unwrap_or_default();
+                let advice = format!("start a server there with `liststore serve`{other}");
+                Self::Unreachable { url, reason, advice }
+            }
         }
     }
 
@@ -150,7 +160,7 @@ impl ClientError {
         retry_after: Option<Duration>,
     ) -> Self {
         if is_problem && let Ok(details) = serde_json::from_slice(body) {
-            return Self::Problem(Box::new(Problem { details, retry_after, next_step: None }));
+            return Self::Problem(Box::new(Problem { details, retry_after, next_step: None, role: None }));
         }
         if status == StatusCode::SERVICE_UNAVAILABLE
             && let Ok(health) = serde_json::from_slice::<HealthRead>(body)

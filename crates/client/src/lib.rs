@@ -27,6 +27,7 @@ mod token;
 mod url;
 mod value_text;
 
+use std::fmt::Display;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -68,10 +69,30 @@ pub struct Client {
     url: ServerUrl,
     author: Option<Author>,
     retries: Retries,
-    /// How people pass a key, if errors include a next step for them. It may take a further request.
-    key_option: Option<&'static str>,
+    /// For commands: with these names, errors include advice. The client may ask the server for it.
+    options: Option<OptionNames>,
     /// The connected address, if it differs from the URL.
     _local: Option<Address>,
+}
+
+/// What a command calls the options that select a server. Errors name them.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionNames {
+    /// The role of the server, such as "the target", in a command with several servers.
+    pub role: Option<&'static str>,
+    pub url: &'static str,
+    pub key: &'static str,
+    /// Whether errors about missing names have advice. For that, the client asks the server for its names.
+    pub knows_names: bool,
+}
+
+impl OptionNames {
+    const OF_MOST: Self = Self {
+        role: None,
+        url: "--url or LISTSTORE_URL",
+        key: "LISTSTORE_TOKEN or --token-file FILE",
+        knows_names: true,
+    };
 }
 
 /// An answer of success.
@@ -139,25 +160,31 @@ impl Client {
             None => builder,
         };
         let http = tls::with_tls(builder, url.tls())?.build().map_err(|e| ClientError::Setup(error::causes(&e)))?;
-        Ok(Self { http, url, author, retries, key_option: None, _local: local })
+        Ok(Self { http, url, author, retries, options: None, _local: local })
     }
 
     pub fn with_author(self, author: Option<Author>) -> Self {
         Self { author, ..self }
     }
 
-    /// A client whose errors include a next step for people.
-    pub fn for_people(self) -> Self {
-        self.with_key_option("LISTSTORE_TOKEN or --token-file FILE")
+    /// A client whose errors include advice for people, with these names of options.
+    pub fn with_options(self, options: OptionNames) -> Self {
+        Self { options: Some(options), ..self }
     }
 
-    /// The same for a command that takes its key otherwise.
-    pub fn with_key_option(self, option: &'static str) -> Self {
-        Self { key_option: Some(option), ..self }
+    /// The same, with the names of most commands.
+    pub fn for_people(self) -> Self {
+        self.with_options(OptionNames::OF_MOST)
     }
 
     pub fn with_retries(self, retries: Retries) -> Self {
         Self { retries, ..self }
+    }
+
+    /// A failure of a request to this server.
+    pub fn failed(&self, text: impl Display) -> Failure {
+        let role = self.options.and_then(|options| options.role).map(|role| format!("{role}: ")).unwrap_or_default();
+        Failure::failed(format!("{role}{text}"))
     }
 
     /// Sends the request, again where that is safe and may help, and reads the whole answer.
@@ -169,8 +196,8 @@ impl Client {
                 Err(error) => error,
             };
             let Some(pause) = self.retries.pause(attempt, &error, request.repeatable) else {
-                return Err(match self.key_option {
-                    Some(option) => self.with_next_step(request, error, option).await,
+                return Err(match self.options {
+                    Some(options) => self.with_next_step(request, error, options).await,
                     None => error,
                 });
             };
@@ -213,7 +240,8 @@ impl Client {
         if let Some(value) = self.url.token().and_then(Token::header) {
             builder = builder.header(AUTHORIZATION, value);
         }
-        let transport = |e: &reqwest::Error| ClientError::of_transport(&self.url, e);
+        let transport =
+            |e: &reqwest::Error| ClientError::of_transport(&self.url, e, self.options.map(|options| options.url));
         let response = builder.send().await.map_err(|e| transport(&e))?;
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::error::ClientError;
 use super::request::Request;
-use super::{Client, RawPage, read};
+use super::{Client, OptionNames, RawPage, read};
 
 /// The kinds of existing objects, and the command that lists them.
 const EXISTING: [(ErrorCode, &str); 5] = [
@@ -21,10 +21,19 @@ const EXISTING: [(ErrorCode, &str); 5] = [
 
 impl Client {
     /// Adds a next step to the error, if there is one. It may request the existing names from the server.
-    pub(super) async fn with_next_step(&self, request: &Request, error: ClientError, key_option: &str) -> ClientError {
+    pub(super) async fn with_next_step(
+        &self,
+        request: &Request,
+        error: ClientError,
+        options: OptionNames,
+    ) -> ClientError {
         let ClientError::Problem(mut problem) = error else { return error };
-        let step = self.next_step(request, &problem.details.code).await;
-        problem.next_step = step.or_else(|| of_caller(problem.details.status, key_option));
+        let step = match options.knows_names {
+            true => self.next_step(request, &problem.details.code).await,
+            false => None,
+        };
+        problem.next_step = step.or_else(|| of_caller(problem.details.status, options.key));
+        problem.role = options.role;
         ClientError::Problem(problem)
     }
 

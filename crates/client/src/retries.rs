@@ -72,11 +72,12 @@ mod tests {
             },
             retry_after: retry_after.map(Duration::from_secs),
             next_step: None,
+            role: None,
         }))
     }
 
     fn unreachable() -> ClientError {
-        ClientError::Unreachable { url: "http://x".into(), reason: "refused".into(), advice: "" }
+        ClientError::Unreachable { url: "http://x".into(), reason: "refused".into(), advice: String::new() }
     }
 
     fn no_answer() -> ClientError {

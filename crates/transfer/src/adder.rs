@@ -71,7 +71,7 @@ impl<'a> Adder<'a> {
         let BatchResults { results } = self.client.ask(&request).await?;
         for ListResult { problem, added, already_expired } in results {
             if let Some(problem) = problem {
-                return Err(Failure::failed(format!("{}: {} ({})", self.feature, problem.detail, problem.code)));
+                return Err(self.client.failed(format!("{}: {} ({})", self.feature, problem.detail, problem.code)));
             }
             self.added += added;
             self.already_expired += already_expired;

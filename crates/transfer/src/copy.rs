@@ -11,7 +11,7 @@ use super::digest::{Digest, Digesting};
 use super::progress::Progress;
 use super::source::Source;
 use super::state::StateFile;
-use crate::client::{Client, Failure, Retries, ServerUrl};
+use crate::client::{Client, Failure, OptionNames, Retries, ServerUrl};
 use crate::domain::{Clock, EntityType, FeatureName, SystemClock, Timestamp, VersionLabel};
 
 /// Items that expire within this part of a version's TTL, and within this time, are not compared. They may expire on
@@ -36,7 +36,8 @@ pub struct CopyOptions {
 pub struct Copied {
     pub feature: String,
     pub version: String,
-    pub added: u64,
+    /// Items that this run sent and the target stored, including items that it already had.
+    pub copied: u64,
     pub already_expired: u64,
     pub from: Digest,
     pub to: Digest,
@@ -68,8 +69,7 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
         None => format!("the copy from {from} to {to}"),
         Some((label, to_label)) => format!("the copy from {from}, version {label:?}, to {to}, version {to_label:?}"),
     };
-    let from = Client::new(from, None, Retries::PATIENT)?.with_key_option("--from-token-file FILE");
-    let to = Client::new(to, None, Retries::PATIENT)?;
+    let (from, to) = clients(from, to)?;
     let mut versions = Vec::new();
     for feature in definitions::features(&from, entity_type.as_ref(), feature.as_ref()).await? {
         versions.extend(match &version {
@@ -98,15 +98,25 @@ pub async fn copy(options: CopyOptions) -> Result<Vec<Copied>, Failure> {
         state.done.push(name);
         state_file.as_ref().map_or(Ok(()), |file| file.write(&state))?;
     }
-    let mut copied = Vec::with_capacity(versions.len());
-    for (version, (added, already_expired)) in versions.iter().zip(counts) {
+    let mut all = Vec::with_capacity(versions.len());
+    for (version, (copied, already_expired)) in versions.iter().zip(counts) {
         let (from, to) = compare(&servers, version, &mut progress).await?;
         let (feature, version) = (version.feature.to_string(), version.label.to_string());
-        copied.push(Copied { feature, version, added, already_expired, from, to });
+        all.push(Copied { feature, version, copied, already_expired, from, to });
     }
     progress.finish();
     state_file.as_ref().map_or(Ok(()), StateFile::remove)?;
-    Ok(copied)
+    Ok(all)
+}
+
+/// Clients of the source and the target of a copy.
+pub(super) fn clients(from: ServerUrl, to: ServerUrl) -> Result<(Client, Client), Failure> {
+    let source =
+        OptionNames { role: Some("the source"), url: "--from", key: "--from-token-file FILE", knows_names: true };
+    // The copy itself creates what is missing there.
+    let target = OptionNames { role: Some("the target"), url: "--to", key: "--to-token-file FILE", knows_names: false };
+    let client = |url, options| Ok::<_, Failure>(Client::new(url, None, Retries::PATIENT)?.with_options(options));
+    Ok((client(from, source)?, client(to, target)?))
 }
 
 /// Copies the items of a version. Adding an item again changes nothing, so an interrupted part is copied again.

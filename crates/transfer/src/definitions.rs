@@ -165,11 +165,11 @@ pub(super) async fn pair(
         name: FeatureName::new(&feature.name).map_err(unreadable)?,
     };
     let there: Feature = client.ask(&Request::of_feature(&get_feature::ROW, &id)).await?;
-    let find = |feature: &Feature, label: &VersionLabel| {
+    let find = |feature: &Feature, label: &VersionLabel, role: &str| {
         let found = feature.versions.iter().find(|version| version.version == label.as_str()).cloned();
-        found.ok_or_else(|| Failure::failed(format!("{id} has no version \"{label}\": create it first")))
+        found.ok_or_else(|| Failure::failed(format!("{id} has no version \"{label}\" in the {role}: create it first")))
     };
-    let (from, to) = (find(feature, label)?, find(&there, to_label)?);
+    let (from, to) = (find(feature, label, "source")?, find(&there, to_label, "target")?);
     let shown = |feature: &Feature, version: &FeatureVersion| {
         (feature.value_type, version.properties.retention(), version.properties.identity())
     };

@@ -88,7 +88,7 @@ pub(super) async fn first_pages(client: &Client, asked: &[Asked<'_>]) -> Result<
                 None => pages.push(Page { items, next_page_token }),
                 // The answer had no room for it. The next one has.
                 Some(problem) if problem.code == ErrorCode::ResponseTooLarge.name() && taken > 0 => break,
-                Some(problem) => return Err(list.failed(&problem.detail)),
+                Some(problem) => return Err(client.failed(list.failed(&problem.detail))),
             }
         }
     }

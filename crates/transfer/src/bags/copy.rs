@@ -8,6 +8,7 @@ use twox_hash::XxHash3_64;
 use super::definitions::{Brought, bring};
 use super::source;
 use crate::client::{Client, Failure, Retries, ServerUrl};
+use crate::copy::clients;
 use crate::domain::EntityType;
 use crate::progress::Progress;
 use crate::state::StateFile;
@@ -58,8 +59,7 @@ struct State {
 pub async fn copy(options: CopyBagsOptions) -> Result<CopiedBags, Failure> {
     let CopyBagsOptions { from, to, entity_type, state } = options;
     let run = format!("the copy of the bags of {entity_type} from {from} to {to}");
-    let from = Client::new(from, None, Retries::PATIENT)?.with_key_option("--from-token-file FILE");
-    let to = Client::new(to, None, Retries::PATIENT)?;
+    let (from, to) = clients(from, to)?;
     let brought = bring(&from, &to, &entity_type).await?;
     let (from, to) = (from.with_retries(Retries::PERSISTENT), to.with_retries(Retries::PERSISTENT));
     let state_file = state.map(|path| StateFile::new(path, run));

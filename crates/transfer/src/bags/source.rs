@@ -90,7 +90,7 @@ async fn read(
             }
             BagResult { problem, .. } => {
                 let why = problem.map(|problem| problem.detail).unwrap_or_default();
-                return Err(Failure::failed(format!("{entity_type} {}: {why}", entity_id.as_str())));
+                return Err(client.failed(format!("{entity_type} {}: {why}", entity_id.as_str())));
             }
         }
         taken += 1;
