@@ -8,11 +8,11 @@ the other, the slowest first. The suite `cql` mostly waits for clusters of sever
 has precedence over all others (nice). Programs that only compute run next to the lanes, one at a time, in the idle
 time of the processors. The output of a program appears as a whole when it ends.
 
-    --lanes N       programs that run at the same time (2)
+    --lanes N       programs that run at the same time (3)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
     --logs DIR      writes the output of each program to DIR/SUITE.log while it runs
 
-Exit status: 0 if all tests passed, 1 if one failed, 2 if Cargo named no program for a SUITE.
+Exit status: 0 if all suites ran and passed, 1 if not, 2 if Cargo named no program for a SUITE.
 """
 
 import argparse
@@ -81,23 +81,28 @@ def run(name, executable, folder, log):
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     tests, test, previous = [], None, time.monotonic()
-    for line in process.stdout:
-        log.write(line)
-        if began := BEGAN.match(line):
-            test = began["name"].decode()
-        if test and (ended := ENDED.search(line)):
-            now = time.monotonic()
-            # A harness without times runs one test after the other.
-            seconds = float(ended["seconds"]) if ended["seconds"] else now - previous
-            tests.append((seconds, f"{name} {test}"))
-            test, previous = None, now
+    try:
+        for line in process.stdout:
+            log.write(line)
+            if began := BEGAN.match(line):
+                test = began["name"].decode()
+            if test and (ended := ENDED.search(line)):
+                now = time.monotonic()
+                # A harness without times runs one test after the other.
+                seconds = float(ended["seconds"]) if ended["seconds"] else now - previous
+                tests.append((seconds, f"{name} {test}"))
+                test, previous = None, now
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return process.wait(), tests
 
 
 def main():
     arguments = argparse.ArgumentParser(add_help=False)
     arguments.add_argument("-h", "--help", action="store_true")
-    arguments.add_argument("--lanes", type=int, default=2)
+    arguments.add_argument("--lanes", type=int, default=3)
     arguments.add_argument("--report", type=pathlib.Path)
     arguments.add_argument("--logs", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
     arguments.add_argument("suites", nargs="*")
@@ -126,15 +131,20 @@ def main():
                 print(f"-- suite {name} started", flush=True)
             began = time.monotonic()
             path = arguments.logs / f"{name.replace(' ', '-')}.log"
-            with path.open("wb", buffering=0) as log:
-                status, ended = run(name, *found[name], log)
+            try:
+                with path.open("wb", buffering=0) as log:
+                    status, ended = run(name, *found[name], log)
+                status, output = f"exit status {status}", path.read_bytes()
+            except OSError as error:
+                # Such as a full disk. The other suites still run.
+                status, ended, output = f"{error}", [], b""
             seconds = time.monotonic() - began
-            result = "ok" if status == 0 else "FAILED"
+            result = "ok" if status == "exit status 0" else "FAILED"
             with printing:
                 suites.append((result, seconds, name))
                 tests.extend(ended)
-                sys.stdout.buffer.write(path.read_bytes())
-                print(f"-- suite {name}: {result} (exit status {status}) after {seconds:.0f} s", flush=True)
+                sys.stdout.buffer.write(output)
+                print(f"-- suite {name}: {result} ({status}) after {seconds:.0f} s", flush=True)
 
     def start(names, count):
         waiting = queue.SimpleQueue()
@@ -159,7 +169,7 @@ def main():
         with arguments.report.open("a") as report:
             report.writelines(line + "\n" for line in lines)
     print("\n".join(lines), flush=True)
-    return 0 if all(result == "ok" for result, _, _ in suites) else 1
+    return 0 if len(suites) == len(ordered) and all(result == "ok" for result, _, _ in suites) else 1
 
 
 if __name__ == "__main__":
