@@ -9,6 +9,7 @@ mod promises;
 mod shape;
 mod sources;
 mod vendored;
+mod versions;
 
 use liststore_testkit::language as phrases;
 use sources::{Source, package_files, packages, rust_files};
