@@ -26,7 +26,7 @@ build_image() {
   # Programs of other architectures have no debug information, which `strip` of this machine could not remove.
   strip -o "$context/image/usr/local/bin/$name" "$program" 2>/dev/null ||
     cp "$program" "$context/image/usr/local/bin/$name"
-  [ -e "$authorities" ] || authorities=/dev/null
+  [ -e "$authorities" ] || quiet_apt_install ca-certificates
   cp "$authorities" "$context/image/etc/ssl/certs/ca-certificates.crt"
   echo 'hosts: files dns' >"$context/image/etc/nsswitch.conf"
   if readelf --program-headers "$program" | grep INTERP >/dev/null; then
