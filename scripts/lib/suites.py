@@ -8,7 +8,7 @@ the other, the slowest first. The suite `cql` mostly waits for clusters of sever
 has precedence over all others (nice). Programs that only compute run next to the lanes, one at a time, in the idle
 time of the processors. The output of a program appears as a whole when it ends.
 
-    --lanes N       programs that run at the same time (3)
+    --lanes N       programs that run at the same time (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
     --logs DIR      writes the output of each program to DIR/SUITE.log while it runs
 
@@ -102,7 +102,7 @@ def run(name, executable, folder, log):
 def main():
     arguments = argparse.ArgumentParser(add_help=False)
     arguments.add_argument("-h", "--help", action="store_true")
-    arguments.add_argument("--lanes", type=int, default=3)
+    arguments.add_argument("--lanes", type=int, default=2)
     arguments.add_argument("--report", type=pathlib.Path)
     arguments.add_argument("--logs", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
     arguments.add_argument("suites", nargs="*")

@@ -124,8 +124,8 @@ async fn remove_a_value() {
     }
     store.flush().unwrap();
     let (before, mut most) = (resident(), 0);
-    let op = op();
-    let mut removal = pin!(session.remove_value(&op, &set, &VALUE));
+    let removing = op();
+    let mut removal = pin!(session.remove_value(&removing, &set, &VALUE));
     let removed = loop {
         tokio::select! {
             removed = &mut removal => break removed.unwrap(),
@@ -136,9 +136,9 @@ async fn remove_a_value() {
     let taken = most.saturating_sub(before);
     eprintln!("{} MiB resident at most while {} MiB were removed", taken >> 20, (MEMBERS * VALUE.len() as u64) >> 20);
     assert!(taken < TAKEN_MAX, "{taken} bytes");
-    let one = session.lookup(&op, &set, &["member-1".into()]).await.unwrap();
+    let one = session.lookup(&op(), &set, &["member-1".into()]).await.unwrap();
     assert_eq!(one, [None]);
-    let count = session.count(&op, &set, &Bounds::ALL, 10).await.unwrap();
+    let count = session.count(&op(), &set, &Bounds::ALL, 10).await.unwrap();
     assert_eq!(count.items, 0);
     store.close().await.unwrap();
 }
