@@ -16,9 +16,7 @@ use crate::client::{Client, Request};
 use crate::import;
 use crate::wire::{BATCH_LISTS_MAX, ErrorCode, RequestFailed};
 
-/// A request is much shorter.
-const LINE_BYTES_MAX: usize = 1 << 20;
-/// The size of the requests of a call, well below a server's limit.
+/// The size of the requests of a call, and so of a line. It is well below a server's limit.
 const CALL_BYTES_MAX: usize = 1 << 20;
 
 /// Show items of many lists: one line per request, one line per result
@@ -65,7 +63,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<(), Failure> {
     loop {
         line += 1;
         let refused = |why: &dyn Display| Failure::failed(format!("{name}, line {line}: {why}"));
-        if !import::read_line(&mut input, &mut bytes_of_line, LINE_BYTES_MAX).map_err(|error| refused(&error))? {
+        if !import::read_line(&mut input, &mut bytes_of_line, CALL_BYTES_MAX).map_err(|error| refused(&error))? {
             break;
         }
         if bytes_of_line.trim_ascii().is_empty() {

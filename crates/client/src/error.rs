@@ -135,21 +135,20 @@ impl ClientError {
             let is_tls = url.starts_with("http://") && reason.contains("invalid HTTP version");
             return Self::NoAnswer { url, reason, advice: if is_tls { TLS } else { "" } };
         }
-        match fault_of_tls(error) {
+        let advice = match fault_of_tls(error) {
             Some(rustls::Error::InvalidCertificate(fault)) => {
-                Self::Untrusted { url, reason, advice: advice_about(&fault) }
+                return Self::Untrusted { url, reason, advice: advice_about(&fault) };
             }
-            Some(rustls::Error::InvalidMessage(_)) => Self::Unreachable { url, reason, advice: PLAIN.to_owned() },
+            Some(rustls::Error::InvalidMessage(_)) => PLAIN.to_owned(),
             _ if reason.contains("lookup address") => {
-                let advice = format!("correct the name of the host in {}", url_option.unwrap_or("the URL"));
-                Self::Unreachable { url, reason, advice }
+                format!("correct the name of the host in {}", url_option.unwrap_or("the URL"))
             }
             _ => {
                 let other = url_option.map(|option| format!(", or name another with {option}")).unwrap_or_default();
-                let advice = format!("start a server there with `liststore serve`{other}");
-                Self::Unreachable { url, reason, advice }
+                format!("start a server there with `liststore serve`{other}")
             }
-        }
+        };
+        Self::Unreachable { url, reason, advice }
     }
 
     pub fn of_response(
