@@ -5,10 +5,10 @@
 
 Reads Cargo's messages from standard input. Without SUITE it runs all test programs. Each lane runs one program after
 the other, the slowest first. The suite `cql` mostly waits for clusters of several nodes, and its tests have bounds: it
-has precedence over all others (nice). Programs that only compute run next to the lanes, one at a time, in the idle
-time of the processors. The output of a program appears as a whole when it ends.
+has precedence over all others (nice). One more lane runs the programs that only compute, in the idle time of the
+processors, and after them others. The output of a program appears as a whole when it ends.
 
-    --lanes N       programs that run at the same time (2)
+    --lanes N       programs that run at the same time next to those that only compute (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
     --logs DIR      writes the output of each program to DIR/SUITE.log while it runs
 
@@ -16,6 +16,7 @@ Exit status: 0 if all suites ran and passed, 1 if not, 2 if Cargo named no progr
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -64,6 +65,15 @@ def programs(messages):
                 name = f"bin {name}"
             found[name] = (message["executable"], pathlib.Path(message["manifest_path"]).parent)
     return found
+
+
+def drain(waiting):
+    """Takes from a queue until it is empty."""
+    while True:
+        try:
+            yield waiting.get_nowait()
+        except queue.Empty:
+            return
 
 
 def run(name, executable, folder, log):
@@ -121,12 +131,8 @@ def main():
     ordered = sorted(arguments.suites or found, key=lambda name: (rank.get(name, len(rank)), name))
     printing, suites, tests = threading.Lock(), [], []
 
-    def lane(waiting):
-        while True:
-            try:
-                name = waiting.get_nowait()
-            except queue.Empty:
-                return
+    def lane(*queues):
+        for name in itertools.chain.from_iterable(map(drain, queues)):
             with printing:
                 print(f"-- suite {name} started", flush=True)
             began = time.monotonic()
@@ -146,22 +152,15 @@ def main():
                 sys.stdout.buffer.write(output)
                 print(f"-- suite {name}: {result} ({status}) after {seconds:.0f} s", flush=True)
 
-    def start(names, count):
-        waiting = queue.SimpleQueue()
-        for name in names:
-            waiting.put(name)
-        lanes = [threading.Thread(target=lane, args=[waiting]) for _ in range(max(1, count))]
-        for thread in lanes:
-            thread.start()
-        return lanes
-
-    def join(lanes):
-        for thread in lanes:
-            thread.join()
-
-    in_idle_time = start([name for name in ordered if name in IDLE_TIME], 1)
-    join(start([name for name in ordered if name not in IDLE_TIME], arguments.lanes))
-    join(in_idle_time)
+    computing, others = queue.SimpleQueue(), queue.SimpleQueue()
+    for name in ordered:
+        (computing if name in IDLE_TIME else others).put(name)
+    lanes = [threading.Thread(target=lane, args=[others]) for _ in range(max(1, arguments.lanes))]
+    lanes.append(threading.Thread(target=lane, args=[computing, others]))
+    for thread in lanes:
+        thread.start()
+    for thread in lanes:
+        thread.join()
 
     lines = [f"{result:<9} {seconds:4.0f} s  suite {name}" for result, seconds, name in suites]
     lines += [f"slowest   {seconds:4.0f} s  {name}" for seconds, name in sorted(tests, reverse=True)[:SLOWEST_TESTS]]

@@ -48,25 +48,41 @@ class Suites(unittest.TestCase):
         done, report = self.run_suites({"api": "exit 101", "cli": "exit 0"})
         self.assertEqual(done.returncode, 1)
         self.assertIn("-- suite api: FAILED (exit status 101)", done.stdout)
-        self.assertEqual([line.split()[0] for line in report], ["FAILED", "ok"])
+        self.assertEqual(sorted(line.split()[0] for line in report), ["FAILED", "ok"])
 
     def test_a_suite_that_cannot_start_fails_and_the_others_run(self):
         done, report = self.run_suites({"api": None, "cli": "exit 0"})
         self.assertEqual(done.returncode, 1)
-        self.assertEqual([line.split()[0] for line in report], ["FAILED", "ok"])
+        self.assertEqual(sorted(line.split()[0] for line in report), ["FAILED", "ok"])
 
     def test_output_that_cannot_be_written_fails_the_suite(self):
         os.symlink("/dev/full", self.folder / "api.log")
         done, report = self.run_suites({"api": f"echo $$ >{self.folder}/pid; echo text; exec sleep 600", "cli": "exit 0"})
         self.assertEqual(done.returncode, 1)
-        self.assertEqual([line.split()[0] for line in report], ["FAILED", "ok"])
+        self.assertEqual(sorted(line.split()[0] for line in report), ["FAILED", "ok"])
         with self.assertRaises(ProcessLookupError):
             os.kill(int((self.folder / "pid").read_text()), 0)
 
     def test_a_run_that_leaves_suites_out_fails(self):
-        # The thread of a lane ends with the first suite, because the name of its test is no text.
-        done, report = self.run_suites({"api": r"printf 'test \377 ... ok\n'", "cli": "exit 0"})
+        # The thread of a lane ends with its first suite, because the name of its test is no text.
+        ends_its_lane = r"printf 'test \377 ... ok\n'"
+        done, report = self.run_suites({"api": ends_its_lane, "cli": ends_its_lane, "conformance": "exit 0"})
         self.assertEqual((done.returncode, report), (1, []), done.stderr)
+
+    def test_suites_that_only_compute_have_a_lane_and_leave_it_to_others(self):
+        def awaits(name):
+            return f"for _ in $(seq 200); do [ ! -e {self.folder}/{name}.ran ] || exit 0; sleep 0.1; done; exit 1"
+
+        # `api` has the only lane until `cli` has run, so `cli` needs that of `tidy`.
+        done, report = self.run_suites(
+            {
+                "api": awaits("cli"),
+                "cli": f"[ -e {self.folder}/tidy.ran ] && touch {self.folder}/cli.ran",
+                "tidy": f"sleep 0.5; touch {self.folder}/tidy.ran",
+            }
+        )
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual([line.split()[-1] for line in report], ["tidy", "cli", "api"])
 
     def test_a_suite_that_was_not_built_is_wrong_usage(self):
         done, _ = self.run_suites({"api": "exit 0"}, "nope")
