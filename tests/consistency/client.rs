@@ -20,7 +20,7 @@ use crate::workload::{Walk, Work, World};
 const AWAY_WAIT: Duration = Duration::from_millis(20);
 const AWAY_DOUBLINGS_MAX: u32 = 5;
 /// Until servers have repaired the entries of indexes, on a busy machine, and the pause between two queries.
-const REPAIR_TIMEOUT: Duration = Duration::from_secs(60);
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(300);
 const REPAIR_POLL: Duration = Duration::from_millis(100);
 /// Pages of the last read of each list.
 const LAST_LIMIT: usize = 1_000;

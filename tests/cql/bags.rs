@@ -214,7 +214,7 @@ async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
 pub fn program(contact_points: &[String], entity_type: &str) -> Program {
     let settings = [
         ("LISTSTORE__ITEMS__CQL__READ_CONSISTENCY", "ONE".to_owned()),
-        ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "9000".to_owned()),
+        ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "30000".to_owned()),
     ];
     let server = server_with(contact_points, &settings);
     ok(&server, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));

@@ -98,8 +98,8 @@ async fn until(load: &Load, more: u64) {
 /// them to another node.
 async fn one_node_never_has_all_permits(options: &CqlOptions) {
     let mut forger = Forger::before(options.clone()).await;
-    let options = CqlOptions { permits: 16, permit_wait: Duration::from_secs(4), ..forger.options.clone() };
-    let server = Server { deadline: Duration::from_secs(4), ..Server::open(options).await };
+    let options = CqlOptions { permits: 16, permit_wait: Duration::from_secs(10), ..forger.options.clone() };
+    let server = Server { deadline: Duration::from_secs(10), ..Server::open(options).await };
     forger.on_requests_to(2, vec![RequestRule(of(Sent::Read), RequestReaction::drop_frame())]);
     let (answered, failed) = (Cell::new(0), Cell::new(0));
     let callers = (0..40).map(|_| async {
@@ -133,7 +133,7 @@ async fn three_nodes_lose_and_regain_one_and_then_two() {
     let found = inspect(&options).await.unwrap();
     assert_eq!((found.nodes.len(), found.replicas, found.problems.len()), (3, Some(3), 0));
     // Nodes start during the load.
-    let deadline = Duration::from_secs(6);
+    let deadline = Duration::from_secs(12);
     let one = Server { deadline, ..Server::open(options.clone()).await };
     let two = Server { deadline, ..Server::open(options.clone()).await };
 

@@ -9,8 +9,8 @@ use liststore::domain::{
     Order, SystemClock, Timestamp, Ttl, ValueDigest, VersionLabel,
 };
 use liststore::items::cql::{CqlOptions, CqlStore};
-use liststore::items::{ItemPage, ItemSession, ItemStore, OpContext, Range, StoreError};
-use liststore_testkit::in_turn::InTurn;
+use liststore::items::{ItemPage, ItemSession, OpContext, Range, StoreError};
+use liststore_testkit::in_turn::{InTurn, open_session};
 use prometheus::Registry;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -74,13 +74,13 @@ impl Server {
     pub async fn open_with(options: CqlOptions, clock: Arc<dyn Clock>) -> Self {
         let registry = Registry::new();
         let store = Arc::new(CqlStore::open(options, clock, &registry).unwrap());
-        let session = InTurn::around(store.open_session().await.unwrap());
+        let session = InTurn::around(open_session(&*store).await);
         Self { store, session, registry, deadline: PATIENCE }
     }
 
     /// The same process with another actor.
     pub async fn another_session(&self) -> Self {
-        let session = InTurn::around(self.store.open_session().await.unwrap());
+        let session = InTurn::around(open_session(&*self.store).await);
         Self { store: Arc::clone(&self.store), session, registry: self.registry.clone(), deadline: self.deadline }
     }
 

@@ -32,7 +32,7 @@ const IDENTITIES: [Identity; 2] = [Identity::Key(Keep::Newest), Identity::Value(
 /// How long a server lives that is killed over and over.
 const LIFE: Duration = Duration::from_millis(1_500);
 /// A row of a write that may be under way is left alone for 40 s.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The shared state of all servers of the test.
 struct Common {

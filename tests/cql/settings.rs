@@ -70,7 +70,8 @@ async fn replicas_of_the_local_rack_are_preferred() {
         }
         let executions = cluster.executions();
         match rack {
-            Some(_) => assert_eq!(executions, [0, 40, 0]),
+            // The background reads too.
+            Some(_) => assert!(executions[1] >= 40 && executions[0] + executions[2] == 0, "{executions:?}"),
             None => assert!(executions.iter().all(|count| *count > 0), "{executions:?}"),
         }
     }

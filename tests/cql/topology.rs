@@ -75,9 +75,22 @@ async fn a_silently_lost_node_does_not_delay_opening() {
     let began = Instant::now();
     let opened = join_all((0..4).map(|_| store.open_session())).await;
     assert!(opened.iter().all(Result::is_ok));
-    // Four sessions that wait one after another take more than 20 s. A busy machine adds a few.
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    assert!(cluster.connections_to(1) >= 4, "the other nodes are connected to as well");
+    // Four sessions that wait one after another take more than 20 s. A busy machine adds many.
+    assert!(began.elapsed() < Duration::from_secs(18), "{:?}", began.elapsed());
+    connects(&mut cluster, 1, 4).await;
+}
+
+/// Waits for further connections to a node. Opening a session waits only a moment for the other nodes.
+async fn connects(cluster: &mut ForgedCluster, node: usize, count: usize) {
+    let (patience, mut found) = (Instant::now() + Duration::from_secs(60), 0);
+    loop {
+        found += cluster.connections_to(node);
+        if found >= count {
+            return;
+        }
+        assert!(Instant::now() < patience, "{found} of {count} connections to node {node}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Nodes may report addresses that are unreachable from here, none of which is a contact point's.
@@ -102,7 +115,8 @@ async fn nodes_that_report_other_addresses_are_reached_at_translated_ones() {
     let list = fresh_list();
     server.add(&list, &[(now(), b"v")]).await;
     assert_eq!(server.values(&list).await, [b"v"]);
-    assert!(cluster.connections_to(0) > 0 && cluster.connections_to(1) > 0);
+    connects(&mut cluster, 0, 1).await;
+    connects(&mut cluster, 1, 1).await;
 }
 
 /// Behind a port mapping each node has another port, and the cluster's tables have none: a node is known by its
@@ -143,7 +157,7 @@ async fn nodes_behind_different_ports_are_reached_at_translated_addresses() {
 #[tokio::test]
 async fn a_silent_node_gets_no_operations() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE], 2).await;
-    let server = Server { deadline: Duration::from_millis(900), ..Server::open(cluster.options.clone()).await };
+    let server = Server { deadline: Duration::from_secs(3), ..Server::open(cluster.options.clone()).await };
     let patience = Instant::now() + Duration::from_secs(60);
     while server.metric("liststore_cql_nodes_reached", "") < 2.0 {
         assert!(Instant::now() < patience, "not both nodes are connected to");
@@ -161,12 +175,15 @@ async fn a_silent_node_gets_no_operations() {
     let server = Server { deadline: Duration::from_secs(20), ..server };
     cluster.executions();
     let asked_before = server.metric("liststore_cql_request_duration_seconds", "");
+    let began = Instant::now();
     for _ in 0..60 {
         get(&server).await;
     }
     assert_eq!(server.metric("liststore_cql_request_duration_seconds", "") - asked_before, 60.0);
     let executions = cluster.executions();
-    assert!(executions[0] >= 60 && executions[1] < 15, "{executions:?}");
+    // One probe a second.
+    let probes = 15 + began.elapsed().as_secs() as usize;
+    assert!(executions[0] >= 60 && executions[1] < probes, "{executions:?}");
 }
 
 /// A slow node delays its operations. Once that is detected, operations go to the other nodes, until it answers in time
@@ -174,7 +191,8 @@ async fn a_silent_node_gets_no_operations() {
 #[tokio::test]
 async fn a_slow_node_gets_few_operations_until_it_keeps_up() {
     let mut cluster = ForgedCluster::start(&[HERE, HERE, HERE], 3).await;
-    let server = Server::open(cluster.options.clone()).await;
+    let options = CqlOptions { permit_wait: Duration::from_secs(20), ..cluster.options.clone() };
+    let server = Server::open(options).await;
     let patience = Instant::now() + Duration::from_secs(60);
     while server.metric("liststore_cql_nodes_reached", "") < 3.0 {
         assert!(Instant::now() < patience, "not all nodes are connected to");

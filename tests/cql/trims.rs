@@ -28,7 +28,7 @@ async fn keys(bare: &Session, list: &ListKey) -> Vec<String> {
 
 /// Waits for the background to have cut a list.
 async fn until_cut(bare: &Session, list: &ListKey, expected: &[String]) {
-    for _ in 0..200 {
+    for _ in 0..1_200 {
         if keys(bare, list).await == expected {
             return;
         }
@@ -100,7 +100,7 @@ async fn a_list_slightly_beyond_its_bound_is_not_trimmed() {
     let one = Timestamp::from_nanos(times[0].as_nanos() + 1).unwrap();
     server.add(&list, &[(one, b"v")]).await;
     let shown: Vec<_> = std::iter::once(one).chain(times).take(16).map(|time| key(time, b"v")).collect();
-    for _ in 0..100 {
+    for _ in 0..1_200 {
         server.session.get(&showing(&server, 16), &list, &EVERYTHING).await.unwrap();
         if keys(&bare, &list).await == shown {
             // It is counted after it can be seen.

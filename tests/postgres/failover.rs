@@ -45,7 +45,7 @@ fn definitions_follow_a_promoted_standby() {
         standby.promote();
         let began = Instant::now();
         while let Err(error) = node.create("after", 60).await {
-            assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(20), "{error}");
+            assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(60), "{error}");
         }
         until("no trouble is left", || node.handle.unavailable_reason().is_none()).await;
         assert_eq!(node.resolve("seen").await, Ok(60));
@@ -75,7 +75,7 @@ fn a_read_only_host_is_replaced_by_a_writable_one() {
         database.cut_connections().await;
         let began = Instant::now();
         while let Err(error) = node.create("on_second", 60).await {
-            assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(20), "{error}");
+            assert!(error.is_retryable() && began.elapsed() < Duration::from_secs(60), "{error}");
         }
         until("it knows what the second has, and that alone", || {
             node.known_ttl("on_second") == Some(60) && node.known_ttl("on_first").is_none()
@@ -86,7 +86,7 @@ fn a_read_only_host_is_replaced_by_a_writable_one() {
 }
 
 async fn until_replicated(url: &str, revision: u64) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let mut connection = PgConnection::connect(url).await.unwrap();
         let row = sqlx::query("SELECT revision FROM metadata_revision").fetch_one(&mut connection).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use liststore::actors::ResolveError;
 use liststore::metadata::{AccessStore, MetadataError, MetadataStore, News};
-use sqlx::Connection;
+use sqlx::{Connection, PgConnection};
 use tokio::time::Instant;
 
 use crate::insist::insist;
@@ -336,7 +336,7 @@ fn a_connection_broken_at_its_commit_leaves_nothing_behind() {
                 proxy.until_commit_is_held().await;
                 proxy.cut_commit();
             };
-            let (changed, ()) = tokio::join!(node.set_ttl("seen", ttl), cut);
+            let (changed, ()) = tokio::join!(insist(async || node.set_ttl("seen", ttl).await), cut);
             let error = changed.unwrap_err();
             assert!(error.outcome_unknown(), "{error:?}");
             until("it has found out", || node.known_ttl("seen") == Some(ttl)).await;
@@ -346,7 +346,7 @@ fn a_connection_broken_at_its_commit_leaves_nothing_behind() {
             proxy.until_commit_is_held().await;
             proxy.cut_commit();
         };
-        let (deleted, ()) = tokio::join!(node.delete("seen"), cut);
+        let (deleted, ()) = tokio::join!(insist(async || node.delete("seen").await), cut);
         assert!(deleted.unwrap_err().outcome_unknown());
         until("it is gone from lists too", || node.known_ttl("seen").is_none()).await;
         node.stop().await;
@@ -364,11 +364,12 @@ fn connections_may_be_dropped_outside_of_their_runtime() {
         let mut locker = database.connect().await;
         let mut lock = locker.begin().await.unwrap();
         sqlx::query("LOCK TABLE list_feature").execute(&mut *lock).await.unwrap();
+        let mut observer = database.connect().await;
         let reader = Arc::clone(&store);
         let mut read = Box::pin(async move { reader.feature(&id("locked")).await });
         tokio::select! {
             _ = &mut read => panic!("the table is locked"),
-            () = until_active(&database, "wait_event_type = 'Lock'") => {}
+            () = until_active(&mut observer, "wait_event_type = 'Lock'") => {}
         }
         thread::spawn(move || drop(read)).join().unwrap();
         lock.rollback().await.unwrap();
@@ -380,17 +381,16 @@ fn connections_may_be_dropped_outside_of_their_runtime() {
 }
 
 async fn until_committing(database: &Database) {
-    until_active(database, "query = 'COMMIT'").await;
+    until_active(&mut database.connect().await, "query = 'COMMIT'").await;
 }
 
 /// Waits until such a statement is in progress in this database.
-async fn until_active(database: &Database, which: &'static str) {
-    let mut connection = database.connect().await;
+async fn until_active(observer: &mut PgConnection, which: &'static str) {
     let patience = Instant::now() + Duration::from_secs(60);
     let active = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND ";
     loop {
         let statement = sqlx::AssertSqlSafe(format!("{active}{which}"));
-        if sqlx::query(statement).fetch_optional(&mut connection).await.unwrap().is_some() {
+        if sqlx::query(statement).fetch_optional(&mut *observer).await.unwrap().is_some() {
             return;
         }
         assert!(Instant::now() < patience, "no statement has {which}");

@@ -8,6 +8,7 @@ use liststore::metadata::postgres::{inspect, migrate};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
+use crate::insist::insist;
 use crate::pgbouncer::PgBouncer;
 use crate::postgres::Database;
 use crate::servers::{Node, id, run, until};
@@ -24,11 +25,14 @@ async fn works(node: &Node) {
         let mixed = futures_util::future::join_all((0..20).map(|at| {
             let name = &name;
             async move {
-                if at % 2 == 0 {
-                    node.set_ttl(name, 100 + at).await
-                } else {
-                    node.handle.feature(id(name)).await.map(Option::unwrap)
-                }
+                insist(async || {
+                    if at % 2 == 0 {
+                        node.set_ttl(name, 100 + at).await
+                    } else {
+                        node.handle.feature(id(name)).await.map(Option::unwrap)
+                    }
+                })
+                .await
             }
         }));
         assert!(mixed.await.into_iter().all(|end| end.is_ok()));

@@ -60,7 +60,7 @@ impl Node {
 
     /// With its catalog loaded, and listening.
     pub async fn start_polling(url: &str, poll_interval: Duration) -> Self {
-        for _ in 0..4 {
+        for _ in 0..20 {
             let node = Self::start_without_database(url, poll_interval).await;
             until("it has tried to listen", || node.metric("liststore_metadata_postgres_listens_total") >= 1.0).await;
             if node.metric("liststore_metadata_postgres_listening") == 1.0 {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Far beyond every deadline of a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for an index to become ready, or to have acknowledged bags, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 const WRITERS: u8 = 3;
 const ENTITIES: u8 = 4;
 const VALUES: u8 = 3;

@@ -1,13 +1,25 @@
 //! A session whose operations take turns as in a list actor: for suites that use a store without a pool.
 
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use liststore::actors::{ListTurns, Turn, TurnTaken};
 use liststore::domain::{ListKey, NewItem};
-use liststore::items::{Around, Done, ItemSession, ListAccess, OpContext, StoreError, Surrounded, ToAwait};
+use liststore::items::{Around, Done, ItemSession, ItemStore, ListAccess, OpContext, StoreError, Surrounded, ToAwait};
 
 pub struct InTurn(Rc<ListTurns>);
+
+/// Opens a session on a busy machine: it gives a cluster five seconds to answer.
+pub async fn open_session(store: &dyn ItemStore) -> Rc<dyn ItemSession> {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        match store.open_session().await {
+            Ok(session) => return session,
+            Err(error) => assert!(error.is_retryable() && Instant::now() < patience, "{error}"),
+        }
+    }
+}
 
 impl InTurn {
     pub fn around(session: Rc<dyn ItemSession>) -> Rc<dyn ItemSession> {

@@ -91,7 +91,9 @@ impl Proxy {
     }
 
     pub async fn until_commit_is_held(&self) {
-        self.commit.subscribe().wait_for(|commit| *commit == Commit::Held).await.unwrap();
+        let mut commit = self.commit.subscribe();
+        let held = commit.wait_for(|commit| *commit == Commit::Held);
+        tokio::time::timeout(Duration::from_secs(120), held).await.expect("no change is committed").unwrap();
     }
 
     pub fn release_commit(&self) {

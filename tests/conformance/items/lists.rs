@@ -1,6 +1,7 @@
 //! Lists are separate, with any similarity of their keys.
 
 use liststore::domain::ListKey;
+use liststore_testkit::in_turn::open_session;
 
 use super::Backend;
 use super::probe::{Probe, SECOND, feature_key, fresh_feature_key, list_key, ttl};
@@ -98,9 +99,9 @@ pub async fn sessions_see_writes_acknowledged_by_others(backend: &dyn Backend) {
     let mut writers = Vec::new();
     for n in 0..3 {
         let list = list_key(&feature_key, &format!("u-{n}"));
-        writers.push(Probe::of(store.clone(), list, backend.now(), ttl(60)).await);
+        writers.push(Probe::of(store.clone(), list, backend.now(), ttl(3_600)).await);
     }
-    let reader = store.open_session().await.unwrap();
+    let reader = open_session(&*store).await;
     for round in 0..5_i64 {
         for (n, writer) in writers.iter().enumerate() {
             writer.add(&[(-round * SECOND, format!("{n}/{round}"))]).await;

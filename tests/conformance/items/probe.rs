@@ -14,7 +14,7 @@ use liststore::domain::{
 use liststore::items::{
     Bounds, ItemPage, ItemSession, ItemStore, MemoryReads, OpContext, Range, Removal, StoreError, Validity,
 };
-use liststore_testkit::in_turn::InTurn;
+use liststore_testkit::in_turn::{InTurn, open_session};
 use tokio::time::Instant;
 
 use super::Backend;
@@ -86,7 +86,7 @@ impl Probe {
     }
 
     pub async fn of(store: Arc<dyn ItemStore>, list: ListKey, base: Timestamp, ttl: Ttl) -> Self {
-        let session = InTurn::around(store.open_session().await.unwrap());
+        let session = InTurn::around(open_session(&*store).await);
         Self { store, session, list, base, ttl, read: Rc::default() }
     }
 

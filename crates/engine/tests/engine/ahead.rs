@@ -5,7 +5,7 @@ use std::time::Duration;
 use liststore::items::ItemStore;
 use liststore::items::embedded::Fsync;
 
-use crate::harness::{START, everything, item, list, open, operation, runtime, small_options};
+use crate::harness::{DEADLINE, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
 #[test]
@@ -28,7 +28,7 @@ fn the_next_segment_exists_before_the_present_one_is_full() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(60), another).await.expect("the next segment is not prepared");
+            tokio::time::timeout(DEADLINE, another).await.expect("the next segment is not prepared");
             for n in 3..10 {
                 add(n).await.unwrap();
             }

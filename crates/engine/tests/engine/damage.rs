@@ -6,7 +6,7 @@ use liststore::domain::Item;
 use liststore::items::ItemStore;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, OpenError, verify_on};
 
-use crate::harness::{DIR, START, everything, item, list, open, operation, runtime, small_options, try_open};
+use crate::harness::{DEADLINE, DIR, START, everything, item, list, open, operation, runtime, small_options, try_open};
 use crate::sim_disk::{Rng, SimDisk};
 
 fn options() -> EmbeddedOptions {
@@ -113,7 +113,7 @@ fn a_log_truncated_after_a_kill_is_refused_too() {
                 }
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), refused).await.expect("it is never reported");
+        tokio::time::timeout(DEADLINE, refused).await.expect("it is never reported");
     });
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
 use liststore::items::{ByteErasure, ItemStore};
 
-use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
+use crate::harness::{
+    DEADLINE, Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options,
+};
 use crate::sim_disk::{SimDisk, WriteFault};
 
 const ERASED: &[u8] = b"these bytes are erased";
@@ -39,7 +41,7 @@ fn holds(disk: &SimDisk) -> bool {
 }
 
 async fn until_erased(disk: &SimDisk) {
-    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+    let waited = tokio::time::timeout(DEADLINE, async {
         while holds(disk) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -7,13 +7,13 @@ use liststore::items::embedded::{EmbeddedOptions, Fsync};
 use liststore::items::{Bounds, ItemStore, Removal, StoreError};
 
 use crate::harness::{
-    Change, Model, SECOND, START, carry_out, everything, item, list, newest, open, operation, random_change, runtime,
-    small_options,
+    Change, DEADLINE, Model, SECOND, START, carry_out, everything, item, list, newest, open, operation, random_change,
+    runtime, small_options,
 };
 use crate::sim_disk::{Rng, SimDisk, WriteFault};
 
 async fn until(mut condition: impl FnMut() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+    let waited = tokio::time::timeout(DEADLINE, async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -33,7 +33,7 @@ pub fn at(nanos: u64) -> Timestamp {
 }
 
 /// Far more than any operation takes, also in the idle time of busy processors.
-const DEADLINE: Duration = Duration::from_secs(600);
+pub const DEADLINE: Duration = Duration::from_secs(600);
 
 pub fn operation(now: u64, ttl_secs: u64) -> OpContext {
     OpContext::new(at(now), Ttl::from_secs(ttl_secs).unwrap(), Instant::now() + DEADLINE)

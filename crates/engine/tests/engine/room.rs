@@ -6,7 +6,7 @@ use std::time::Duration;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash};
 use liststore::items::{ItemStore, StoreError};
 
-use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
+use crate::harness::{DEADLINE, Opened, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
 const VALUE_BYTES: usize = 2_000;
@@ -53,7 +53,7 @@ async fn fill(disk: &SimDisk, opened: &Opened) -> u64 {
 }
 
 async fn adds_are_accepted_again(opened: &Opened, n: u64) {
-    let taken = tokio::time::timeout(Duration::from_secs(60), async {
+    let taken = tokio::time::timeout(DEADLINE, async {
         while add(opened, n).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

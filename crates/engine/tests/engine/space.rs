@@ -11,7 +11,7 @@ use liststore::domain::{
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
 use liststore::items::{ItemStore, OpContext, Reclaim};
 
-use crate::harness::{Opened, START, everything, item, list, open, operation, runtime, small_options};
+use crate::harness::{DEADLINE, Opened, START, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::SimDisk;
 
 const ITEMS: u64 = 5_000;
@@ -36,7 +36,7 @@ fn data_files(disk: &SimDisk) -> Vec<PathBuf> {
 }
 
 async fn until_less_is_stored(disk: &SimDisk, than: usize) {
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+    let waited = tokio::time::timeout(DEADLINE, async {
         while stored(disk) >= than {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -47,7 +47,7 @@ async fn until_less_is_stored(disk: &SimDisk, than: usize) {
 /// Waits until no compaction follows, because each would write other files.
 async fn settled(disk: &SimDisk) {
     let mut last = (data_files(disk), Instant::now());
-    let settled = tokio::time::timeout(Duration::from_secs(60), async {
+    let settled = tokio::time::timeout(DEADLINE, async {
         while last.1.elapsed() < QUIET {
             tokio::time::sleep(Duration::from_millis(10)).await;
             let now = data_files(disk);
@@ -176,7 +176,7 @@ fn a_lowered_bound_frees_hidden_items_soon_and_no_visible_ones() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), enough).await.expect("too few of 201 lists are cut");
+        tokio::time::timeout(DEADLINE, enough).await.expect("too few of 201 lists are cut");
         // Once that is done no compaction of these lists follows.
         settled(&disk).await;
         assert!(cut_lists().await >= 170);
@@ -220,7 +220,7 @@ fn few_dead_bytes_among_unequal_values_cause_no_compaction() {
         let before = data_files(&disk);
         assert!(before.len() > 10, "{before:?}");
         is_lowered.store(true, Ordering::Release);
-        let is_noticed = tokio::time::timeout(Duration::from_secs(60), async {
+        let is_noticed = tokio::time::timeout(DEADLINE, async {
             while !is_asked.load(Ordering::Acquire) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

@@ -8,8 +8,8 @@ use liststore::items::Range;
 use liststore::items::embedded::{EmbeddedOptions, Fsync, ListHash, verify_on};
 
 use crate::harness::{
-    Change, DIR, Model, Opened, START, carry_out, everything, item, list, newest, open, operation, random_change,
-    runtime, small_options,
+    Change, DEADLINE, DIR, Model, Opened, START, carry_out, everything, item, list, newest, open, operation,
+    random_change, runtime, small_options,
 };
 use crate::sim_disk::{Rng, SimDisk};
 
@@ -114,7 +114,7 @@ pub async fn filled(options: &EmbeddedOptions, changes: impl Iterator<Item = Vec
 
 /// Waits until all is one run.
 async fn until_one_run(disk: &SimDisk) {
-    let compacted = tokio::time::timeout(Duration::from_secs(60), async {
+    let compacted = tokio::time::timeout(DEADLINE, async {
         while runs(disk) != (1, 0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
