@@ -8,7 +8,7 @@ the other, the slowest first. The suite `cql` mostly waits for clusters of sever
 has precedence over all others (nice). One more lane runs the programs that only compute, in the idle time of the
 processors, and after them others. The output of a program appears as a whole when it ends.
 
-    --lanes N       programs that run at the same time next to those that only compute (2)
+    --lanes N       lanes, in addition to that one (2)
     --report FILE   appends a line for each suite and for each of the ten slowest tests
     --logs DIR      writes the output of each program to DIR/SUITE.log while it runs
 

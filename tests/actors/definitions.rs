@@ -23,7 +23,7 @@ pub fn options() -> MetadataOptions {
         look_up_interval: millis(200),
         look_up_wait_max: secs(60),
     };
-    MetadataOptions { permits: 64, timeout: millis(2_800), refresh, in_step_for: millis(5_000), stored: None }
+    MetadataOptions { permits: 64, timeout: secs(60), refresh, in_step_for: millis(5_000), stored: None }
 }
 
 pub fn id(name: &str) -> FeatureId {

@@ -381,6 +381,9 @@ async fn aggregates_that_need_too_much_memory_are_refused() {
 async fn aggregated_items_count_against_the_limit() {
     let api = api().await;
     let list = payments(&api).await;
+    // More than is allowed again within a minute.
+    let more: Vec<_> = (0..100).map(|n| (ago(300) + n, json!({"amount": 1.5}))).collect();
+    api.add(&list, &more).await;
     let admin = admin(&api).await;
     let limited = json!({"name": "r", "roles": ["reader"], "items_per_second": 1, "items_burst": 3});
     let (reader, _) = key(&api, Some(&admin), limited).await;

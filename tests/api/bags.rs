@@ -161,7 +161,8 @@ async fn a_patch_is_merged() {
 
 #[tokio::test]
 async fn no_concurrent_patch_is_lost() {
-    let api = api().await;
+    let api = api_with(&[("items.operation_timeout_ms", "60000")]).await;
+    api.post("/v1/entity-types", json!({"entity_type": "user"})).await.expect(201);
     put(&api, U1, &[], "{}").await.expect(201);
     let patches: Vec<_> = (0..40).map(|n| format!("{{\"p{n}\":{n}}}")).collect();
     for answer in join_all(patches.iter().map(|patch| merge(&api, U1, &[], patch))).await {

@@ -384,7 +384,7 @@ async fn late_lists_get_a_problem_and_others_their_items() {
     let add = |n: usize| with(list("seen", &n.to_string()), one(ago(1), "x"));
     let body = json!({"requests": (0..100).map(add).collect::<Vec<_>>()}).to_string();
     // Enough time to begin all concurrent reads, on a busy machine too.
-    let later = [("liststore-timeout-ms", "2000"), ("content-type", "application/json")];
+    let later = [("liststore-timeout-ms", "6000"), ("content-type", "application/json")];
     let results = api.send(Method::POST, ADD, &later, body.as_bytes()).await.expect(200);
     let results = results["results"].as_array().unwrap();
     assert!(codes(results).iter().all(|code| *code == "deadline_exceeded"));
@@ -400,7 +400,7 @@ async fn equal_requests_are_read_once() {
         faulty(&[("items.permits_per_actor", "1"), ("items.actors", "1"), ("items.permit_wait_ms", "10")]).await;
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
-    let soon = [("liststore-timeout-ms", "2000"), ("content-type", "application/json")];
+    let soon = [("liststore-timeout-ms", "6000"), ("content-type", "application/json")];
     let codes_of = async |requests: Vec<Value>| {
         let body = json!({ "requests": requests }).to_string();
         let answer = api.send(Method::POST, GET, &soon, body.as_bytes()).await.expect(200);

@@ -89,7 +89,7 @@ impl Api {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{path} is never {state}"))
+        timeout(5 * PATIENCE, reached).await.unwrap_or_else(|_| panic!("{path} is never {state}"))
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {

@@ -96,7 +96,7 @@ async fn a_deadline_of_the_caller_is_kept() {
     api.feature("seen", "string", "30d").await;
     faults.stall(true);
     // Time enough for a busy machine to begin a write: before that, nothing of it is unknown.
-    for (answer, writes) in all(&api, &[("liststore-timeout-ms", "500")]).await {
+    for (answer, writes) in all(&api, &[("liststore-timeout-ms", "3000")]).await {
         let late = answer.refused("deadline_exceeded", "");
         assert_eq!(unsure(&late), writes);
         // A read must not promise that it changed nothing.

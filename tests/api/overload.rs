@@ -306,7 +306,7 @@ async fn broken_connections_leave_nothing_behind() {
 #[tokio::test]
 async fn deadlines_count_from_the_end_of_the_request() {
     // In memory, so that only the upload takes long.
-    let (api, _) = faulty(&[("items.operation_timeout_ms", "3000")]).await;
+    let (api, _) = faulty(&[("items.operation_timeout_ms", "6000")]).await;
     api.feature("seen", "string", "30d").await;
     let list = items("seen", "u");
     let body = one(ago(1), "x".repeat(60_000)).to_string();
@@ -318,7 +318,7 @@ async fn deadlines_count_from_the_end_of_the_request() {
         send(&mut stream, &format!("POST {list} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n")).await;
         for piece in body.as_bytes().chunks(body.len() / 8) {
             stream.write_all(piece).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(450)).await;
+            tokio::time::sleep(Duration::from_millis(850)).await;
         }
         answer(&mut stream).await.expect(200);
     }

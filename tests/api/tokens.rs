@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -128,7 +128,7 @@ async fn rotated_keys_are_found_and_requested_at_a_bounded_rate() {
     // A little later, if the server had just read them.
     wait_for_status_other_than(401, &api, &second).await.expect(200);
     ask(&api, &first).await.refused("unauthenticated", "");
-    let asked = issuer.asked();
+    let (asked, began) = (issuer.asked(), Instant::now());
     for n in 0..200 {
         let unknown = with(&header("EdDSA"), &json!({"kid": format!("k{n}")}));
         let token = signed(&old, &unknown, &claims("alice", &["admins"]));
@@ -136,8 +136,9 @@ async fn rotated_keys_are_found_and_requested_at_a_bounded_rate() {
             ask(&api, &token).await.refused("unauthenticated", "");
         }
     }
-    // Once in ten seconds at most; this took less than a minute on any machine.
-    assert!(issuer.asked() - asked <= 6, "{}", issuer.asked() - asked);
+    // Once in ten seconds at most.
+    let (asked, most) = (issuer.asked() - asked, 1 + began.elapsed().as_secs() / 10);
+    assert!(asked as u64 <= most, "{asked} of {most}");
 }
 
 /// Until it returns its keys for the first time, no caller can be identified by them.

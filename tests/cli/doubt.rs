@@ -100,7 +100,7 @@ impl Gate {
 
     /// Waits for the first blocked request.
     pub fn until_closed(&self) {
-        self.waiting.recv_timeout(Duration::from_secs(20)).unwrap();
+        self.waiting.recv_timeout(Duration::from_secs(120)).unwrap();
     }
 
     pub fn open(&self) {

@@ -296,6 +296,8 @@ fn a_busy_server_is_retried() {
         ("LISTSTORE__ITEMS__ACTORS", "1"),
         ("LISTSTORE__ITEMS__PERMITS_PER_ACTOR", "1"),
         ("LISTSTORE__ITEMS__PERMIT_WAIT_MS", "0"),
+        // A permit that waits for a slow disk would be taken until the import gives up.
+        ("LISTSTORE__ITEMS__EMBEDDED__FSYNC", "interval"),
     ];
     let server = Server::start_with(&one_at_a_time);
     server.feature("f", "string");

@@ -14,8 +14,8 @@ use crate::backup::{backup, data_in, run_command, text};
 use crate::callers::ask;
 use crate::program::{Server, run};
 
-/// How long a busy machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a busy machine may take: some hundred steps wait for its disk, one after the other.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A job that is copied later than the items contradicts them: it is done, but the copy has its lists. The same applies
 /// to an index.

@@ -85,9 +85,9 @@ fn a_draining_server_fails_no_busy_idle_or_new_client() {
 /// here with a database that does not answer, ends at once nevertheless.
 #[test]
 fn a_starting_server_ends_on_a_signal_even_as_the_first_process() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("postgres://liststore@{}/liststore", silent.local_addr().unwrap());
     for (command, status) in [("serve", 0), ("migrate", 1)] {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://liststore@{}/liststore", silent.local_addr().unwrap());
         let mut process = first_process(&[command])
             .env("LISTSTORE__METADATA__STORE", "postgres")
             .env("LISTSTORE__METADATA__POSTGRES__URL", &url)

@@ -30,6 +30,7 @@ const DIR: &str = "LISTSTORE_TEST_LOST_WRITES";
 const CANNOT_MOUNT: i32 = 77;
 /// Without a journal, because a failed journal would end all writing at once.
 const SCRIPT: &str = r#"
+    PATH=$PATH:/usr/sbin:/sbin
     mount -t tmpfs -o size=64m tmpfs "$1/below" && truncate -s 256M "$1/below/image" &&
         mkfs.ext4 -q -O ^has_journal "$1/below/image" && mount -o loop "$1/below/image" "$1/disk" || exit 77
     shift

@@ -41,6 +41,8 @@ impl Browser {
         let wanted = json!({
             "goog:chromeOptions": {"binary": binary, "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL"},
+            // Milliseconds: as long as tests are patient.
+            "timeouts": {"script": 300_000, "pageLoad": 300_000},
         });
         let Value::Object(wanted) = wanted else { unreachable!("it is one") };
         let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::browser::Look;
 
 /// How long a page may take for anything. Far more than it does, also on a busy machine: one test reads 20,000 lists.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const AGAIN_AFTER: Duration = Duration::from_millis(15);
 
 const AXE: &str = include_str!("vendor/axe.min.js");

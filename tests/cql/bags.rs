@@ -212,10 +212,7 @@ async fn an_entry_that_is_added_late_does_not_outlive_its_bag() {
 /// A server process of such an entity type. Its reads and writes have different consistency levels, for the rules of
 /// the proxy.
 pub fn program(contact_points: &[String], entity_type: &str) -> Program {
-    let settings = [
-        ("LISTSTORE__ITEMS__CQL__READ_CONSISTENCY", "ONE".to_owned()),
-        ("LISTSTORE__ITEMS__OPERATION_TIMEOUT_MS", "30000".to_owned()),
-    ];
+    let settings = [("LISTSTORE__ITEMS__CQL__READ_CONSISTENCY", "ONE".to_owned())];
     let server = server_with(contact_points, &settings);
     ok(&server, "POST", "/v1/entity-types", &json!({"entity_type": entity_type}));
     server

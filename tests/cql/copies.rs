@@ -194,11 +194,12 @@ fn a_killed_copy_to_cassandra_continues_where_it_ended() {
         let has_begun = || std::fs::read_to_string(&state).is_ok_and(|text| text.contains("page_token"));
         until(|| has_begun() || process.try_wait().unwrap().is_some());
         let _ = process.kill();
-        process.wait().unwrap();
+        let status = process.wait().unwrap();
         if state.exists() {
             continues(&one, &other, &copy, &entity_type, &versions);
             return;
         }
+        assert!(status.success(), "the copy failed: {status}");
     }
     panic!("each copy was over before it was killed");
 }

@@ -22,7 +22,7 @@ const REMEMBERED: usize = 32;
 /// A third of the deadline passes before an attempt follows a delayed one. Until then some other swaps complete, or as
 /// many as a row remembers.
 const SHORT: Duration = Duration::from_secs(12);
-const LONG: Duration = Duration::from_secs(40);
+const LONG: Duration = Duration::from_secs(28);
 
 /// The fate of the first attempt of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -72,11 +72,15 @@ async fn a_silently_lost_node_does_not_delay_opening() {
     let mut options = cluster.options.clone();
     options.contact_points.insert(0, gone.to_string());
     let store = store(&options);
-    let began = Instant::now();
-    let opened = join_all((0..4).map(|_| store.open_session())).await;
-    assert!(opened.iter().all(Result::is_ok));
-    // Four sessions that wait one after another take more than 20 s. A busy machine adds many.
-    assert!(began.elapsed() < Duration::from_secs(18), "{:?}", began.elapsed());
+    // A busy machine may take as long itself, but not each time.
+    let (mut opened, mut took) = (Vec::new(), Duration::MAX);
+    while took > Duration::from_secs(4) {
+        assert!(opened.len() < 10, "{took:?}");
+        let began = Instant::now();
+        opened.push(join_all((0..4).map(|_| store.open_session())).await);
+        assert!(opened.iter().flatten().all(Result::is_ok));
+        took = began.elapsed();
+    }
     connects(&mut cluster, 1, 4).await;
 }
 
@@ -182,7 +186,9 @@ async fn a_silent_node_gets_no_operations() {
     assert_eq!(server.metric("liststore_cql_request_duration_seconds", "") - asked_before, 60.0);
     let executions = cluster.executions();
     // One probe a second.
-    let probes = 15 + began.elapsed().as_secs() as usize;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(60), "operations wait for the silent node: {took:?}");
+    let probes = 15 + took.as_secs() as usize;
     assert!(executions[0] >= 60 && executions[1] < probes, "{executions:?}");
 }
 

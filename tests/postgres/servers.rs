@@ -60,7 +60,7 @@ impl Node {
 
     /// With its catalog loaded, and listening.
     pub async fn start_polling(url: &str, poll_interval: Duration) -> Self {
-        for _ in 0..20 {
+        for _ in 0..6 {
             let node = Self::start_without_database(url, poll_interval).await;
             until("it has tried to listen", || node.metric("liststore_metadata_postgres_listens_total") >= 1.0).await;
             if node.metric("liststore_metadata_postgres_listening") == 1.0 {
@@ -97,15 +97,23 @@ impl Node {
     }
 
     pub async fn resolve(&self, name: &str) -> Result<u64, ResolveError> {
+        self.resolve_version(name, "").await
+    }
+
+    async fn resolve_version(&self, name: &str, label: &str) -> Result<u64, ResolveError> {
         let deadline = Instant::now() + Duration::from_secs(2);
-        self.handle.resolve("user", name, "", deadline).await.map(|version| version.properties.ttl.as_secs())
+        self.handle.resolve("user", name, label, deadline).await.map(|version| version.properties.ttl.as_secs())
     }
 
     /// The final answer. A look-up may take longer than an operation waits for one.
     pub async fn resolved(&self, name: &str) -> Result<u64, ResolveError> {
+        self.resolved_version(name, "").await
+    }
+
+    pub async fn resolved_version(&self, name: &str, label: &str) -> Result<u64, ResolveError> {
         let patience = Instant::now() + PATIENCE;
         loop {
-            match self.resolve(name).await {
+            match self.resolve_version(name, label).await {
                 Err(ResolveError::Unavailable { .. }) if Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -171,7 +179,7 @@ pub fn context() -> ChangeContext {
     ChangeContext { by: Author::anonymous(), at: Timestamp::from_nanos(1_724_949_845_430_000_001).unwrap() }
 }
 
-/// Waits for a condition, at most 10 s: within that time, a server must recover automatically.
+/// Waits for a condition, at most a minute: within that time, a server must recover automatically.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !condition() {

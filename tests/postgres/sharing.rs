@@ -51,10 +51,8 @@ fn a_feature_is_usable_on_all_servers_the_moment_it_exists() {
             assert_eq!(b.resolved(&name).await, Ok(60), "{name}");
         }
         a.create_version("f0", "v2").await.unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        assert!(b.handle.resolve("user", "f0", "v2", deadline).await.is_ok());
-        let unknown = b.handle.resolve("user", "f0", "v3", deadline).await;
-        assert_eq!(unknown, Err(ResolveError::VersionNotFound));
+        assert!(b.resolved_version("f0", "v2").await.is_ok());
+        assert_eq!(b.resolved_version("f0", "v3").await, Err(ResolveError::VersionNotFound));
         a.stop().await;
         b.stop().await;
     });

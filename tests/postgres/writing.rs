@@ -10,7 +10,6 @@ use sqlx::postgres::PgListener;
 
 use crate::insist::insist;
 use crate::postgres::Database;
-use crate::schema::until;
 use crate::servers::{context, id, new_feature, store, ttl};
 
 #[tokio::test]
@@ -72,18 +71,23 @@ async fn a_search_for_nul_finds_nothing() {
 async fn connections_are_bounded_and_named() {
     let database = Database::migrated().await;
     let store = store(&database.url);
-    let reads = (0..16).map(|_| insist(async || store.definitions().await));
-    for read in futures_util::future::join_all(reads).await {
-        read.unwrap();
-    }
     let mut observer = database.connect().await;
-    // Closed connections disappear a little later.
-    until("its connections are few", async || {
-        let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'liststore'";
-        let row = sqlx::query(count).fetch_one(&mut observer).await.unwrap();
-        (1..=4).contains(&row.get::<i64, _>(0))
-    })
-    .await;
+    // Connections that were closed on a busy machine are counted for a moment longer.
+    let mut counted = Vec::new();
+    while counted.last().is_none_or(|count| !(1..=4).contains(count)) {
+        assert!(counted.len() < 10, "{counted:?}");
+        let reads = (0..16).map(|_| insist(async || store.definitions().await));
+        for read in futures_util::future::join_all(reads).await {
+            read.unwrap();
+        }
+        let row = sqlx::query(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'liststore'",
+        )
+        .fetch_one(&mut observer)
+        .await
+        .unwrap();
+        counted.push(row.get::<i64, _>(0));
+    }
     store.close().await;
     let error = store.definitions().await.unwrap_err();
     assert!(error.is_retryable(), "{error}");

@@ -10,7 +10,7 @@ use liststore::items::{Around, Done, ItemSession, ItemStore, ListAccess, OpConte
 
 pub struct InTurn(Rc<ListTurns>);
 
-/// Opens a session on a busy machine: it gives a cluster five seconds to answer.
+/// Opens a session. One attempt gives a cluster five seconds, too little on a busy machine.
 pub async fn open_session(store: &dyn ItemStore) -> Rc<dyn ItemSession> {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
@@ -18,6 +18,7 @@ pub async fn open_session(store: &dyn ItemStore) -> Rc<dyn ItemSession> {
             Ok(session) => return session,
             Err(error) => assert!(error.is_retryable() && Instant::now() < patience, "{error}"),
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

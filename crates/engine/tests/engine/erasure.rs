@@ -5,9 +5,7 @@ use std::time::Duration;
 use liststore::items::embedded::{EmbeddedOptions, Fsync};
 use liststore::items::{ByteErasure, ItemStore};
 
-use crate::harness::{
-    DEADLINE, Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options,
-};
+use crate::harness::{Opened, SECOND, START, at, everything, item, list, open, operation, runtime, small_options};
 use crate::sim_disk::{SimDisk, WriteFault};
 
 const ERASED: &[u8] = b"these bytes are erased";
@@ -40,8 +38,11 @@ fn holds(disk: &SimDisk) -> bool {
     disk.contents().iter().any(|(_, content)| content.windows(ERASED.len()).any(|bytes| bytes == ERASED))
 }
 
+/// Below the minute after which erasure looks for bytes that nothing announced.
+const PATIENCE: Duration = Duration::from_secs(45);
+
 async fn until_erased(disk: &SimDisk) {
-    let waited = tokio::time::timeout(DEADLINE, async {
+    let waited = tokio::time::timeout(PATIENCE, async {
         while holds(disk) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
