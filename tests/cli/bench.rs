@@ -27,7 +27,7 @@ fn bench(server: &Server, more: &[&str]) -> Value {
 
 const ONE_SECOND: [&str; 9] = ["bench", "--output", "json", "--duration", "1s", "--warmup", "0s", "--check-every", "1"];
 
-/// The same, against a peer.
+/// The same for three seconds, against a peer.
 fn bench_peer(peer: &Peer, more: &[&str]) -> CommandOutput {
     run(&[
         ONE_SECOND.as_slice(),
@@ -209,7 +209,7 @@ fn latency_counts_from_when_a_request_was_due() {
         }
         Reply::Answer(200, items(&[(1, "v")]))
     });
-    let report = document(bench_peer(&peer, &["--rate", "100", "--connections", "1"]));
+    let report = document(bench_peer(&peer, &["--rate", "100", "--duration", "1s", "--connections", "1"]));
     let get = of(&report, "get");
     assert_eq!(count(&get["requests"]), 100, "{report}");
     assert!(get["latency_ms"]["p50"].as_f64().unwrap() > 20.0, "{report}");
