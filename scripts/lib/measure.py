@@ -155,13 +155,17 @@ class Started:
         self.process.wait()
 
     def await_true(self, condition, what, seconds_max=60, pause=0.05):
+        """Waits for the start. If it fails, or a signal ends the script, the process is stopped."""
         deadline = time.monotonic() + seconds_max
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                end = self.log.read_text(errors="replace").splitlines()[-10:]
-                raise Failed("\n    ".join([f"{what} did not start; the end of its log:", *end]))
-            time.sleep(pause)
+        try:
+            while not condition():
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    end = self.log.read_text(errors="replace").splitlines()[-10:]
+                    raise Failed("\n    ".join([f"{what} did not start; the end of its log:", *end]))
+                time.sleep(pause)
+        except BaseException:
+            self.stop()
+            raise
 
 
 class Liststore(Started):
@@ -223,15 +227,23 @@ class Redis(Started):
 
 
 @contextmanager
-def cassandra(folder):
-    """A node that ends with the block; yields its contact point."""
+def cassandra(folder, *options):
+    """A cluster that ends with the block; yields its contact points. `options` are for `scripts/cassandra start`."""
     script = SCRIPTS / "cassandra"
     note("starting Cassandra")
-    started = subprocess.run([script, "start", folder, "--optimize"], stdout=subprocess.PIPE, text=True)
-    if started.returncode != 0:
-        raise Failed("Cassandra did not start")
     try:
-        yield started.stdout.strip()
+        with subprocess.Popen(
+            [script, "start", folder, "--optimize", *options], stdout=subprocess.PIPE, text=True
+        ) as start:
+            try:
+                contact_points, _ = start.communicate()
+            except BaseException:
+                # With SIGKILL, as by subprocess.run, the script could not stop its nodes.
+                start.terminate()
+                raise
+        if start.returncode != 0:
+            raise Failed("Cassandra did not start")
+        yield contact_points.strip()
     finally:
         subprocess.run([script, "kill", folder, "all"], stdout=sys.stderr, check=False)
 
@@ -260,8 +272,7 @@ def migrate(binary, settings, folder):
 def install_redis():
     if shutil.which("redis-server"):
         return
-    # RUNLEVEL=1 prevents Debian from starting a Redis.
-    command = f'. "{SCRIPTS}/lib/common.sh"; RUNLEVEL=1 apt_install redis-server'
+    command = f'. "{SCRIPTS}/lib/common.sh"; quiet_apt_install redis-server'
     if subprocess.run(["bash", "-euo", "pipefail", "-c", command], stdout=sys.stderr).returncode != 0:
         raise Failed("redis-server could not be installed")
 
