@@ -7,6 +7,8 @@
 # The last line creates the first key. Until then the server refuses all callers (docs/howto/operate/kubernetes.md).
 # `scripts/test-image` builds it with an existing program, in place of the stage `compile`.
 #
+# `scripts/release` adds the licences of what the programs contain. Add them to an image that you publish.
+#
 # HEALTHCHECK uses the program itself, because the image has no other. For a server with TLS or another port, set
 # LISTSTORE_URL. Kubernetes ignores it and has separate probes, GET /livez and GET /readyz.
 
@@ -19,8 +21,9 @@ ARG REVISION=unknown
 RUN SQLX_OFFLINE=true LISTSTORE_COMMIT=$REVISION \
       cargo rustc --config packaging/dist.toml --profile dist --locked --bin liststore \
       -- -C target-feature=+crt-static
-RUN mkdir -p /image/data /image/usr/local/bin /image/etc/ssl/certs \
+RUN mkdir -p /image/data /image/usr/local/bin /image/usr/share/doc/liststore /image/etc/ssl/certs \
  && cp target/dist/liststore /image/usr/local/bin/ \
+ && cp LICENSE /image/usr/share/doc/liststore/ \
  && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
  && echo 'hosts: files dns' >/image/etc/nsswitch.conf
 
@@ -39,6 +42,7 @@ LABEL org.opencontainers.image.title="liststore-operator" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=compile-operator /image/etc /etc
+COPY --from=compile-operator /image/usr/share /usr/share
 COPY --from=compile-operator /image/usr/local/bin/liststore-operator /usr/local/bin/liststore-operator
 ENV PATH=/usr/local/bin
 USER 65532:65532

@@ -2,7 +2,8 @@
 
 usage: documented_commands.py FILE    the commands of its `sh` blocks, and of code spans that begin with `kubectl -n`
        documented_commands.py FILE --yaml [NUMBER]
-                                      its first `yaml` block, or the one with this number; --sql likewise
+                                      its first `yaml` block, or the one with this number; --sql and --sh
+                                      likewise
 
 A command over several lines is joined, with one space at each break.
 """

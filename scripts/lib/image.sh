@@ -14,7 +14,8 @@ image_options() {
 }
 
 # build_image NAME PROGRAM IMAGE [OPTION…]: builds the image IMAGE of liststore or liststore-operator. PROGRAM replaces
-# the Dockerfile's stage `compile`. The options are passed to `podman build`.
+# the Dockerfile's stage `compile`. The options are passed to `podman build`. The directory $image_licences, if it is
+# set, is in the image.
 build_image() {
   local name=$1 program=$2 image=$3 stage=compile target=() base=scratch context library of_names
   local authorities=/etc/ssl/certs/ca-certificates.crt
@@ -22,7 +23,9 @@ build_image() {
   if [ "$name" = liststore-operator ]; then stage=compile-operator target=(--target operator); fi
   # shellcheck disable=SC2154  # the caller sets it
   context=$(mktemp -d "$work/context.XXXXXX")
-  mkdir -p "$context"/image/{data,usr/local/bin,etc/ssl/certs}
+  mkdir -p "$context"/image/{data,usr/local/bin,usr/share/doc/liststore,etc/ssl/certs}
+  cp LICENSE "$context/image/usr/share/doc/liststore/"
+  [ -z "${image_licences:-}" ] || cp -r "$image_licences" "$context/image/usr/share/doc/liststore/licences"
   # Programs of other architectures have no debug information, which `strip` of this machine could not remove.
   strip -o "$context/image/usr/local/bin/$name" "$program" 2>/dev/null ||
     cp "$program" "$context/image/usr/local/bin/$name"

@@ -11,14 +11,18 @@ use crate::ports::free_port;
 use crate::postgres;
 use crate::program::{Server, liststore, repository};
 
-/// `scripts/test-kubernetes` runs their commands.
-const ON_KUBERNETES: [&str; 2] = ["howto/operate/kubernetes.md", "howto/operate/kubernetes-cluster.md"];
+/// Pages whose commands a script runs, without those for registries of images and for GitHub.
+const IN_SCRIPTS: [(&str, &str); 3] = [
+    ("howto/operate/install.md", "test-release"),
+    ("howto/operate/kubernetes.md", "test-kubernetes"),
+    ("howto/operate/kubernetes-cluster.md", "test-kubernetes"),
+];
 
 #[test]
-fn pages_for_kubernetes_have_a_test() {
-    let script = std::fs::read_to_string(repository().join("scripts/test-kubernetes")).unwrap();
-    for page in ON_KUBERNETES {
-        assert!(script.contains(&format!("docs/{page}")), "{page}");
+fn pages_that_no_test_here_follows_have_a_script() {
+    for (page, script) in IN_SCRIPTS {
+        let text = std::fs::read_to_string(repository().join("scripts").join(script)).unwrap();
+        assert!(text.contains(&format!("docs/{page}")), "{page}");
     }
 }
 

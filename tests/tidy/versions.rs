@@ -6,11 +6,14 @@ use std::path::Path;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Files, the text before the version, and how often it occurs.
-const REPEATED: [(&str, &str, usize); 7] = [
+const REPEATED: [(&str, &str, usize); 10] = [
     ("README.md", "**Maturity.** Version ", 1),
     ("Dockerfile", "ARG VERSION=", 2),
     ("clients/feast/pyproject.toml", "\nversion = \"", 1),
     ("docs/explanation/alternatives.md", "this is version ", 1),
+    ("docs/howto/operate/install.md", "liststore_", 2),
+    ("docs/howto/operate/install.md", "liststore:", 2),
+    ("docs/howto/operate/install.md", "oci-archive:liststore-", 1),
     ("docs/howto/operate/kubernetes.md", "newTag: ", 1),
     ("docs/howto/operate/kubernetes.md", "images.example.org/liststore:", 2),
     ("docs/howto/operate/kubernetes-cluster.md", "images.example.org/liststore-operator:", 2),
