@@ -53,6 +53,7 @@ class Lanes(unittest.TestCase):
         (self.checkout / ".gitignore").write_text("target/\n__pycache__/\n")
         self.program("bin/cargo", CARGO)
         self.program("bin/rustfmt", "#!/bin/sh\n")
+        self.program("bin/id", "#!/bin/sh\necho 0\n")
         self.program("bin/go", "#!/bin/sh\necho go99.0\n")
         for tool in TOOLS:
             self.program(f"cache/{tool}", "#!/bin/sh\n")
@@ -111,6 +112,12 @@ class Lanes(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual([step.split()[0] for step in self.failed(results)], ["test-lean", "test-image", "test-kubernetes"])
         self.assertIn("fuzz-api", ran)
+
+    def test_the_full_lane_refuses_other_users_than_root_at_once(self):
+        self.program("bin/id", "#!/bin/sh\necho 1000\n")
+        self.assertEqual(self.run_lane(), (1, {}, []))
+        self.assertIn('sudo -E env "PATH=$PATH" "HOME=$HOME" scripts/test', self.output)
+        self.assertEqual(self.run_lane("quick")[0], 0, self.output)
 
     def test_a_failed_suite_fails_the_lane(self):
         self.ends_with("suite", 101)
