@@ -36,7 +36,7 @@ def main():
 run_script(main)
 """
 
-# In place of scripts/cassandra: its nodes have sessions of their own, and it ends them if the start is interrupted.
+# In place of scripts/cassandra: its nodes have separate sessions, and it ends them if the start is interrupted.
 CASSANDRA = """#!/usr/bin/env bash
 [ "$1" = start ] || exit 0
 undo() { trap '' INT TERM HUP; kill -KILL "$(cat pid)"; }
