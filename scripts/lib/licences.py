@@ -35,9 +35,10 @@ def contained(target):
 
 
 def main(targets):
+    platforms = [f"--filter-platform={target}" for target in targets]
     sources = {
         (package["name"], "v" + package["version"]): package
-        for package in json.loads(cargo("metadata", "--format-version", "1"))["packages"]
+        for package in json.loads(cargo("metadata", "--format-version", "1", *platforms))["packages"]
         if package["source"] is not None
     }
     packages = sorted(set().union(*map(contained, targets)) & sources.keys())
