@@ -14,8 +14,15 @@ import sys
 from collections import defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEXT = re.compile(r"(un)?licen[cs]e|copying|copyright|notice", re.IGNORECASE)
+NAME = re.compile(r"(un)?licen[cs]e|copying|copyright|notice", re.IGNORECASE)
 CODE = {".c", ".cc", ".go", ".h", ".html", ".json", ".pl", ".py", ".rs", ".sh", ".toml", ".yml"}
+
+
+def texts(folder):
+    """The texts of licences in a source. Some packages have the path of a text in place of a symbolic link to it."""
+    paths = [path for path in sorted(folder.rglob("*")) if NAME.match(path.name) and path.suffix not in CODE]
+    found = [path.read_text(errors="replace").strip() for path in paths if path.is_file()]
+    return [text for text in found if "\n" in text]
 
 
 def cargo(*arguments):
@@ -45,16 +52,16 @@ def main(targets):
     users = defaultdict(list)
     missing = []
     for name, version in packages:
-        folder = pathlib.Path(sources[name, version]["manifest_path"]).parent
-        texts = [path for path in sorted(folder.rglob("*")) if TEXT.match(path.name) and path.suffix not in CODE]
-        licence = sources[name, version]["license"]
-        ours = ROOT / ("LICENSE" if "Apache-2.0" in licence else f"packaging/licences/{name}.txt")
-        texts = [path for path in texts if path.is_file()] or [ours]
-        if not texts[0].exists():
-            missing.append(f"{name} {version} ({licence})")
-            continue
-        for path in texts:
-            users[path.read_text(errors="replace").strip()].append(f"{name} {version}")
+        found = texts(pathlib.Path(sources[name, version]["manifest_path"]).parent)
+        if not found:
+            licence = sources[name, version]["license"]
+            ours = ROOT / ("LICENSE" if "Apache-2.0" in licence else f"packaging/licences/{name}.txt")
+            if not ours.exists():
+                missing.append(f"{name} {version} ({licence})")
+                continue
+            found = [ours.read_text().strip()]
+        for text in found:
+            users[text].append(f"{name} {version}")
     if missing:
         sys.exit("licences.py: add texts to packaging/licences for " + ", ".join(missing))
     print("The programs of Liststore contain these packages:\n")
