@@ -54,7 +54,7 @@ def main(targets):
     for name, version in packages:
         found = texts(pathlib.Path(sources[name, version]["manifest_path"]).parent)
         if not found:
-            licence = sources[name, version]["license"]
+            licence = sources[name, version]["license"] or "a licence without a name"
             ours = ROOT / ("LICENSE" if "Apache-2.0" in licence else f"packaging/licences/{name}.txt")
             if not ours.exists():
                 missing.append(f"{name} {version} ({licence})")
